@@ -5,6 +5,7 @@
  * those streams that are opened.
  */
 import type { Stream } from '../wire/messages';
+import { STEER_PREFIX } from './steering-marks';
 
 /** One row of the list. */
 export type Row =
@@ -98,15 +99,19 @@ export function step(rows: readonly Row[], key: string | null, by: number): stri
 /** Number of default plots. */
 const FIRST = 4;
 
-/** Returns the default plots: the first stream of each of the first few paths. */
+/** Returns whether a channel of a stream is a field or an image, of which a plot shows one element. */
+const hasFields = (stream: Stream): boolean => stream.elementsPerSample > stream.channels.length;
+
+/** Returns the default plots: the first stream of each of the first few paths, traces before fields. Commands to apps are marks in all of them. */
 export function firstPlots(streams: readonly Stream[]): readonly (readonly { readonly stream: string; readonly channel: string }[])[] {
   const seen = new Set<string>();
   const first: Stream[] = [];
-  for (const stream of streams.filter((each) => each.channels.length > 0 && each.health !== 'stale').sort(byName)) {
+  const shown = streams.filter((each) => each.channels.length > 0 && each.health !== 'stale' && !each.name.startsWith(STEER_PREFIX));
+  for (const stream of shown.sort((a, b) => Number(hasFields(a)) - Number(hasFields(b)) || byName(a, b))) {
     const group = stream.name.split('/').slice(0, -1).join('/');
     if (seen.has(group) || first.length >= FIRST) continue;
     seen.add(group);
     first.push(stream);
   }
-  return first.map((stream) => channelsToPlot(stream).map((channel) => ({ stream: stream.name, channel })));
+  return first.sort(byName).map((stream) => channelsToPlot(stream).map((channel) => ({ stream: stream.name, channel })));
 }

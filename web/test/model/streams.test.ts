@@ -51,6 +51,11 @@ describe('the list', () => {
   test('offers the first stream of each path to a page that was told nothing', () => {
     expect(firstPlots(ALL).map(([trace]) => trace?.stream)).toEqual(['alone', 'geo/grfo/z', 'w7x/ecrh/beam9']);
   });
+
+  test('offers traces before fields, and no commands to apps', () => {
+    const plate = [stream('plate/image', { elements_per_sample: 6144 }), stream('plate/probes'), stream('steer/sim/plate'), stream('camera/a', { elements_per_sample: 4 })];
+    expect(firstPlots(plate).map(([trace]) => trace?.stream)).toEqual(['camera/a', 'plate/probes']);
+  });
 });
 
 describe('the sentence of the top bar', () => {
