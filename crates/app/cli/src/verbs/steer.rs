@@ -31,6 +31,7 @@ Examples:
   tallycast steer set sim/plate heater=2.5 --if-revision 4
   tallycast steer watch sim/plate --json
   tallycast steer stop sim/plate --reason 'smoke'         kill switch: no command takes effect until an administrator releases it
+  tallycast steer stop --all --reason 'evacuation'        the same for all apps of the bus
   tallycast steer resume sim/plate --reason 'fan replaced'
   tallycast steer log sim/plate                           every command on this host's app, also those that were refused
   tallycast steer verify sim/plate                        whether a record was changed, removed or put elsewhere
@@ -102,20 +103,20 @@ enum What {
         #[command(flatten)]
         form: Form,
     },
-    /// Turn the kill switch of an app on
+    /// Turn the kill switch of an app on, or that of all apps
     Stop {
-        /// Name of the app
-        app: StreamName,
+        #[command(flatten)]
+        which: Which,
         /// Reason for the log
         #[arg(long)]
         reason: String,
         #[command(flatten)]
         over: Over,
     },
-    /// Release the kill switch of an app
+    /// Release the kill switch of an app, or that of all apps
     Resume {
-        /// Name of the app
-        app: StreamName,
+        #[command(flatten)]
+        which: Which,
         /// Reason for the log
         #[arg(long)]
         reason: String,
@@ -138,6 +139,17 @@ enum What {
         #[arg(long, value_name = "KEY|FILE")]
         authority: Option<String>,
     },
+}
+
+/// An app, or all.
+#[derive(Args, Debug)]
+struct Which {
+    /// Name of the app
+    #[arg(required_unless_present = "all")]
+    app: Option<StreamName>,
+    /// Turn the switch of all apps, at each app of the bus; it is released as it was turned on
+    #[arg(long, conflicts_with_all = ["app", "at"])]
+    all: bool,
 }
 
 /// Form of the output.
@@ -183,8 +195,8 @@ pub(crate) fn run(arguments: Arguments, sources: &Sources) -> anyhow::Result<Out
         What::Watch { app, duration, over, form } => {
             watch(&mut over.connect(&app, sources)?, Deadline::after(duration), &form)
         }
-        What::Stop { app, reason, over } => turn(&mut over.connect(&app, sources)?, true, &reason),
-        What::Resume { app, reason, over } => turn(&mut over.connect(&app, sources)?, false, &reason),
+        What::Stop { which, reason, over } => turn(&which, true, &reason, &over, sources),
+        What::Resume { which, reason, over } => turn(&which, false, &reason, &over, sources),
         What::Log { file, form } => log::print(&file, form.json),
         What::Verify { file, authority } => log::verify(&file, authority.as_deref()),
     }
@@ -418,8 +430,7 @@ fn watch(remote: &mut Remote, end: Deadline, form: &Form) -> anyhow::Result<Outc
             }
             Some(News::State { switches: now, .. }) => {
                 if now != switches {
-                    let text = if now.is_stopped() { "on: no command takes effect" } else { "off" };
-                    writeln!(std::io::stdout().lock(), "kill switch: {text}")?;
+                    writeln!(std::io::stdout().lock(), "kill switch: {}", switches_text(now))?;
                 }
                 switches = now;
             }
@@ -428,9 +439,34 @@ fn watch(remote: &mut Remote, end: Deadline, form: &Form) -> anyhow::Result<Outc
     Ok(Outcome::Fine)
 }
 
-fn turn(remote: &mut Remote, is_on: bool, reason: &str) -> anyhow::Result<Outcome> {
-    let switches = remote.switch(Scope::App, is_on, reason)?;
-    let text = if switches.is_stopped() { "on: no command takes effect" } else { "off" };
-    writeln!(std::io::stdout().lock(), "kill switch: {text}")?;
+fn turn(which: &Which, is_on: bool, reason: &str, over: &Over, sources: &Sources) -> anyhow::Result<Outcome> {
+    let Some(app) = &which.app else { return turn_all(is_on, reason, over, sources) };
+    let switches = over.connect(app, sources)?.switch(Scope::App, is_on, reason)?;
+    writeln!(std::io::stdout().lock(), "kill switch: {}", switches_text(switches))?;
     Ok(Outcome::Fine)
+}
+
+/// Turns the switch of all apps at each app; one that cannot be reached is told, and the others are turned.
+fn turn_all(is_on: bool, reason: &str, over: &Over, sources: &Sources) -> anyhow::Result<Outcome> {
+    let apps = steering::apps(&sources.load()?.node()?, PATIENCE)?;
+    let mut outcome = Outcome::Fine;
+    for app in &apps {
+        let turned =
+            over.connect(app, sources).and_then(|mut it| Ok(it.switch(Scope::All, is_on, reason)?));
+        match turned {
+            Ok(switches) => writeln!(std::io::stdout().lock(), "{app}: {}", switches_text(switches))?,
+            Err(error) => {
+                eprintln!("{app}: {error}");
+                outcome = Outcome::Found;
+            }
+        }
+    }
+    if apps.is_empty() {
+        bail!("no app that can be steered was found within {PATIENCE:?}\ncheck --bus and its interface");
+    }
+    Ok(outcome)
+}
+
+fn switches_text(switches: Switches) -> &'static str {
+    if switches.is_stopped() { "on: no command takes effect" } else { "off" }
 }

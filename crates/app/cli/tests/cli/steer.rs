@@ -62,6 +62,14 @@ fn an_app_is_steered_stopped_and_its_log_read_and_verified() {
     assert!(told.contains("\"stopped\":{\"all\":false,\"app\":true}"), "{told}");
     assert_eq!(steer(&["set", "sim/rod", "gain=1"]).0, 1);
     assert_eq!(steer(&["resume", "sim/rod", "--reason", "no smoke"]).0, 0);
+    let (code, told, _) = steer(&["stop", "--all", "--reason", "evacuation"]);
+    assert_eq!((code, told.as_str()), (0, "sim/rod: on: no command takes effect\n"));
+    assert_eq!(
+        steer(&["resume", "sim/rod", "--reason", "no smoke"]).1,
+        "kill switch: on: no command takes effect\n"
+    );
+    assert_eq!(steer(&["resume", "--all", "--reason", "no fire"]).1, "sim/rod: off\n");
+    assert_eq!(steer(&["stop", "--reason", "smoke"]).0, 2, "an app, or all");
     assert_eq!(steer(&["get", "sim/nothing"]).0, 2);
     stop.send(()).unwrap();
     let commands = app.join().unwrap().commands.unwrap();
