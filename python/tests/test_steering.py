@@ -126,8 +126,20 @@ class Samples:
 
     def __init__(self, stream: str, bus: str) -> None:
         self._sub = tc.Subscriber(stream, bus=bus, until_end=True, timeout=WATCHDOG)
+        self._begun = threading.Event()
         self._pool = ThreadPoolExecutor(1)
-        self._blocks = self._pool.submit(lambda: list(self._sub))
+        self._blocks = self._pool.submit(self._take)
+
+    def _take(self) -> list[tc.Block]:
+        blocks = []
+        for block in self._sub:
+            blocks.append(block)
+            self._begun.set()
+        return blocks
+
+    def wait_for_the_first(self) -> None:
+        """Waits until a sample has come: those from then on are read."""
+        assert self._begun.wait(WATCHDOG)
 
     def read(self) -> dict[int, Any]:
         """Returns the samples by index."""
@@ -149,6 +161,7 @@ def test_the_change_is_in_the_samples_from_the_index_of_the_answer(shm: Place, l
     samples = Samples("test/temperature", shm.publishers)
     rod = Rod(shm.publishers, logs)
     with rod.connect() as remote:
+        samples.wait_for_the_first()
         assert remote["gain"] == 1.0 and remote["heater"] is np.False_ and remote["limit"].tolist() == [3, 4]
         applied = remote.set("gain", 2, reason="warmer")
         assert (applied.revision, applied.readback, applied.epoch) == (1, 2.0, remote.epoch)
@@ -175,6 +188,7 @@ def test_an_app_in_another_process_is_steered(shm: Place, logs: Path) -> None:
     app = subprocess.Popen([sys.executable, "-c", program], env=dict(os.environ), stderr=subprocess.PIPE, text=True)
     try:
         with connected(shm.publishers) as remote:
+            samples.wait_for_the_first()
             remote["gain"] = 2.0
             gain = remote.parameters["gain"]
             assert (gain.value, gain.revision) == (2.0, 1)
@@ -282,6 +296,7 @@ def test_an_app_says_what_became_of_a_change(shm: Place, logs: Path) -> None:
 
     rod = Rod(shm.publishers, logs, about)
     with rod.connect() as remote:
+        until(lambda: gains == [1.0], "the first cycle")
         with pytest.raises(tc.SteeringFailed, match="does not answer") as failed:
             remote["gain"] = 2
         assert failed.value.reason == "the device does not answer" and remote["gain"] == 1.0
