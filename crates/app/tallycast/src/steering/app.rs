@@ -4,7 +4,7 @@ use std::marker::PhantomData;
 use std::net::SocketAddr;
 
 use ::steer::{CommandId, Done, Totals, Value};
-use sample::Element;
+use sample::{Element, SampleBuffer};
 use sys::clock;
 use units::WallTime;
 use zerocopy::FromBytes;
@@ -41,22 +41,16 @@ pub struct Change {
     done: Done,
 }
 
-/// A value whose elements are aligned for any dtype.
+/// A value, and its elements aligned for any dtype.
 struct Aligned {
     value: Value,
-    words: Vec<u64>,
+    elements: SampleBuffer,
 }
 
 impl Aligned {
     fn new(value: Value) -> Self {
-        let mut words = vec![0_u64; value.bytes().len().div_ceil(8)];
-        zerocopy::IntoBytes::as_mut_bytes(&mut words[..])[..value.bytes().len()]
-            .copy_from_slice(value.bytes());
-        Self { value, words }
-    }
-
-    fn bytes(&self) -> &[u8] {
-        &zerocopy::IntoBytes::as_bytes(&self.words[..])[..self.value.bytes().len()]
+        let elements = SampleBuffer::from_bytes(value.bytes());
+        Self { value, elements }
     }
 }
 
@@ -92,8 +86,9 @@ impl Steering {
     pub fn step(&mut self, index: u64, time: WallTime) -> &mut [Change] {
         let shared = &self.host.shared;
         shared.stepped(time);
+        // Those of a step without `done` are no longer this app's to report.
+        self.changes.clear();
         if !shared.is_due() && self.untold.is_empty() {
-            self.changes.clear();
             return &mut self.changes;
         }
         let untold = &mut self.untold;
@@ -104,9 +99,7 @@ impl Steering {
             steps.extend(effects.iter().map(|effect| (effect.id, time)));
             effects
         });
-        let Some(effects) = effects else { return &mut [] };
-        self.changes.clear();
-        for effect in effects {
+        for effect in effects.into_iter().flatten() {
             let place = self.names.iter().position(|name| *name == effect.parameter);
             let place = place.expect("the app has the parameters that were declared");
             let value = Aligned::new(effect.value.clone());
@@ -127,9 +120,10 @@ impl Steering {
     pub fn done(&mut self) {
         for change in self.changes.drain(..) {
             let value = match &change.done {
-                Done::Applied { readback } => readback,
+                // The core refuses another one, and calls the command uncertain.
+                Done::Applied { readback } if is_alike(readback, &change.value) => readback,
                 Done::Failed { .. } => &change.before,
-                Done::Unknown => &change.value,
+                Done::Applied { .. } | Done::Unknown => &change.value,
             };
             self.values[change.place] = Aligned::new(value.clone());
             self.untold.push((change.id, change.done));
@@ -146,8 +140,8 @@ impl Steering {
     /// If the parameter is another app's.
     #[must_use]
     pub fn value<E: Element>(&self, parameter: Steered<E>) -> &[E] {
-        let bytes = self.values.get(parameter.place).expect("a parameter of this app").bytes();
-        <[E]>::ref_from_bytes(bytes).expect("whole elements, aligned to eight bytes")
+        let held = self.values.get(parameter.place).expect("a parameter of this app");
+        <[E]>::ref_from_bytes(held.elements.as_bytes()).expect("whole elements, aligned to eight bytes")
     }
 
     /// Returns the present value of the parameter at a position, in the order of declaration.
@@ -206,6 +200,11 @@ impl Steering {
     pub const fn address(&self) -> SocketAddr {
         self.address
     }
+}
+
+/// Returns whether two values have the same dtype and shape.
+fn is_alike(one: &Value, other: &Value) -> bool {
+    one.dtype() == other.dtype() && one.shape() == other.shape()
 }
 
 /// Hands results over.

@@ -410,6 +410,37 @@ fn an_app_that_is_killed_doubles_no_effect_and_leaves_none_out_of_its_log() {
     );
 }
 
+#[test]
+fn a_value_read_back_that_the_parameter_cannot_have_is_uncertain_and_one_without_done_too() {
+    let (bus, folder) = (bus(), logs());
+    let mut builder = node(&bus).steering(APP);
+    builder.listen(Ipv4Addr::LOCALHOST.into(), Some(0)).log(log(&folder));
+    builder.policy(Policy::parse("allow anyone steer **").unwrap());
+    let gain = builder.parameter(Parameter::new("gain", 1.0_f64));
+    let mut steering = builder.open(tallycast::Epoch { start_ns: 1, incarnation: 1 }).unwrap();
+    let peer = steering.address();
+    let mut index = 0;
+    for (value, is_done) in [(2.0_f64, true), (3.0, false)] {
+        let sender = thread::spawn(move || {
+            set(&mut Remote::connect(peer, None).unwrap(), "gain", Value::scalar(value))
+        });
+        while !sender.is_finished() {
+            for change in steering.step(index, tallycast::now()) {
+                change.read_back(Value::scalar(7_u8));
+            }
+            assert!(steering.value(gain)[0].is_finite());
+            if is_done {
+                steering.done();
+            }
+            index += 1;
+            thread::yield_now();
+        }
+        assert_eq!(sender.join().unwrap(), Conclusion::Uncertain);
+        assert_eq!(steering.value(gain)[0].to_bits(), value.to_bits(), "as it was asked for");
+    }
+    assert_eq!(steering.close().uncertain, 2);
+}
+
 mod secured {
     use std::collections::BTreeMap;
 
