@@ -337,19 +337,12 @@ fn open_default(path: &Path) -> anyhow::Result<File> {
 
 /// Returns the file that is read unless another is named.
 pub(crate) fn default_path() -> Option<PathBuf> {
-    config_folder().map(|folder| folder.join("tallycast.toml"))
+    sys::folders::config().map(|folder| folder.join("tallycast.toml"))
 }
 
 /// Returns the folder of access files unless another is named.
 fn usual_access_folder() -> Option<PathBuf> {
-    config_folder().map(|folder| folder.join("tallycast"))
-}
-
-/// Returns the folder of this user's settings. Source: XDG Base Directory Specification, by which an empty variable is
-/// none.
-fn config_folder() -> Option<PathBuf> {
-    let named = |name| std::env::var_os(name).filter(|it| !it.is_empty()).map(PathBuf::from);
-    named("XDG_CONFIG_HOME").or_else(|| named("HOME").map(|home| home.join(".config")))
+    sys::folders::config().map(|folder| folder.join("tallycast"))
 }
 
 /// Reads the value of `monitor.patterns`.

@@ -91,9 +91,7 @@ impl Journal {
     /// Returns the path of this user's journal: `$XDG_STATE_HOME/tallycast/doctor.jsonl`.
     #[must_use]
     pub fn default_path() -> PathBuf {
-        let folder = std::env::var_os("XDG_STATE_HOME").filter(|it| !it.is_empty()).map(PathBuf::from);
-        let home = || std::env::var_os("HOME").map(|home| Path::new(&home).join(".local/state"));
-        let folder = folder.or_else(home).unwrap_or_else(|| PathBuf::from("/var/lib"));
+        let folder = sys::folders::state().unwrap_or_else(|| PathBuf::from("/var/lib"));
         folder.join("tallycast/doctor.jsonl")
     }
 

@@ -111,9 +111,7 @@ impl MonitorConfig {
 /// Returns the folder of the local certificate authority: `$XDG_STATE_HOME/tallycast/tls`.
 #[must_use]
 pub fn default_tls_folder() -> Option<PathBuf> {
-    let named = |name| std::env::var_os(name).filter(|it| !it.is_empty()).map(PathBuf::from);
-    let state = named("XDG_STATE_HOME").or_else(|| named("HOME").map(|home| home.join(".local/state")));
-    state.map(|state| state.join("tallycast/tls"))
+    sys::folders::state().map(|state| state.join("tallycast/tls"))
 }
 
 /// Control of the publishers' injected loss: the page's switch.

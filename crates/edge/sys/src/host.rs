@@ -7,6 +7,7 @@ pub mod core_dumps;
 pub mod counters;
 pub(crate) mod descriptors;
 pub(crate) mod device_counters;
+pub mod folders;
 pub(crate) mod fork;
 pub(crate) mod groups;
 pub(crate) mod interface;

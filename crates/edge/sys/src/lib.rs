@@ -29,7 +29,8 @@ pub use host::interface::{Interface, InterfaceError};
 pub use host::namespace::{Namespace, NamespaceError, Stay, in_namespace};
 pub use host::tun::{Tun, TunError, TunOptions, VNET_HEADER_BYTES};
 pub use host::{
-    clock, core_dumps, counters, levels, private_file, process, processor_time, processors, scheduling, trust,
+    clock, core_dumps, counters, folders, levels, private_file, process, processor_time, processors,
+    scheduling, trust,
 };
 pub use netlink::bridge_groups::bridge_groups;
 pub use netlink::link_events::LinkEvents;

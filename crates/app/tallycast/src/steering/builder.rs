@@ -6,10 +6,11 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use ::steer::{Config, Declared, Kept, Standing, ValueError};
-use access::{Policy, PrincipalName, Reach};
+use access::{MAX_POLICY_BYTES, Policy, PrincipalName, Reach};
 use keys::PublicKey;
 use sample::{Dtype, Element, StreamName};
 use sys::OpenError;
+use sys::private_file::{self, Privacy};
 use units::Epoch;
 
 use super::host::{Host, Shared};
@@ -157,17 +158,42 @@ fn listen(ip: IpAddr, port: Option<u16>, keys: Option<Keys>) -> Result<Listener,
 /// Reads the rules of access of this user.
 fn policy_on_disk(is_clear: bool) -> Result<Policy, SteeringError> {
     let reach = if is_clear { Reach::Loopback } else { Reach::Elsewhere };
-    let named = |name: &str| std::env::var_os(name).filter(|it| !it.is_empty()).map(PathBuf::from);
-    let folder = named("TALLYCAST_ACCESS")
-        .or_else(|| named("XDG_CONFIG_HOME").map(|it| it.join("tallycast")))
-        .or_else(|| named("HOME").map(|it| Path::new(&it).join(".config/tallycast")));
-    let Some(path) = folder.map(|folder| folder.join("access")) else {
-        return Ok(Policy::without_file(reach));
-    };
-    match std::fs::read_to_string(&path) {
-        Ok(text) => Policy::parse(&text)
-            .map_err(|error| SteeringError::Rules { path: path.clone(), error: error.to_string() }),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Policy::without_file(reach)),
-        Err(error) => Err(SteeringError::Rules { path, error: error.to_string() }),
+    let named = std::env::var_os("TALLYCAST_ACCESS").filter(|it| !it.is_empty()).map(PathBuf::from);
+    let usual = || sys::folders::config().map(|folder| folder.join("tallycast"));
+    named.or_else(usual).map_or(Ok(Policy::without_file(reach)), |folder| policy_in(&folder, reach))
+}
+
+/// Reads the rules of access in a folder, which no other user could have written.
+fn policy_in(folder: &Path, reach: Reach) -> Result<Policy, SteeringError> {
+    let path = folder.join("access");
+    let failed = |error: String| SteeringError::Rules { path: path.clone(), error };
+    let text = private_file::read(&path, Privacy::Open, MAX_POLICY_BYTES);
+    match text.map_err(|error| failed(error.to_string()))? {
+        Some(text) => Policy::parse(&text).map_err(|error| failed(error.to_string())),
+        None => Ok(Policy::without_file(reach)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::{Permissions, set_permissions, write};
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn rules_that_others_could_have_written_and_wrong_ones_are_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let read = || policy_in(folder.path(), Reach::Loopback);
+        assert_eq!(read().unwrap(), Policy::without_file(Reach::Loopback));
+        let path = folder.path().join("access");
+        write(&path, "allow anyone steer **\n").unwrap();
+        set_permissions(&path, Permissions::from_mode(0o644)).unwrap();
+        assert_eq!(read().unwrap().rules().len(), 1);
+        set_permissions(&path, Permissions::from_mode(0o666)).unwrap();
+        assert!(matches!(read(), Err(SteeringError::Rules { .. })), "anyone could have written them");
+        set_permissions(&path, Permissions::from_mode(0o644)).unwrap();
+        write(&path, "allow everything\n").unwrap();
+        assert!(matches!(read(), Err(SteeringError::Rules { .. })));
     }
 }

@@ -32,9 +32,7 @@ struct SignedHeads {
 /// Returns the path of an app's log: `$XDG_STATE_HOME/tallycast/steer/APP.log`.
 #[must_use]
 pub fn default_log(app: &StreamName) -> PathBuf {
-    let folder = std::env::var_os("XDG_STATE_HOME").filter(|it| !it.is_empty()).map(PathBuf::from);
-    let home = || std::env::var_os("HOME").map(|home| Path::new(&home).join(".local/state"));
-    let folder = folder.or_else(home).unwrap_or_else(|| PathBuf::from("/var/lib"));
+    let folder = sys::folders::state().unwrap_or_else(|| PathBuf::from("/var/lib"));
     folder.join("tallycast/steer").join(format!("{app}.log"))
 }
 
