@@ -15,7 +15,7 @@ use units::{SampleRate, WallTime};
 use self::kernel::{Kernel, PASSED, Ratio, weighted};
 use crate::outputs::Outputs;
 use crate::reduction::MAX_KEPT_VALUES;
-use crate::steady::{self, Grid, Piece, Run, Steady};
+use crate::steady::{self, Follower, Grid, Run, Steady};
 use crate::value::{value_dtype, write_value};
 use crate::{Inherited, Input, InputError, Operator, Output, Totals};
 
@@ -116,24 +116,7 @@ impl Operator for Resample {
         if let (None, Input::Block(block)) = (&self.line, what) {
             self.line = Some(self.begin(block)?);
         }
-        let has_begun = self.steady.has_begun();
-        let pieces = self.steady.handle(what)?;
-        let Some(line) = &mut self.line else { return Ok(()) };
-        let end = matches!(what, Input::Ended).then(|| self.steady.end()).flatten();
-        for piece in pieces.into_iter().chain(end) {
-            match piece {
-                Piece::Begun { index, t0 } => {
-                    let due = has_begun.then(|| line.time_of(line.next));
-                    line.begin(index, t0);
-                    if let Some(due) = due {
-                        line.seam(due, &mut self.outputs);
-                    }
-                }
-                Piece::Run(run) => line.take(run, &mut self.outputs),
-                Piece::Missing { to, stage } => line.leave_out(to, stage, &mut self.outputs),
-            }
-        }
-        Ok(())
+        self.steady.pass(what, self.line.as_mut(), &mut self.outputs)
     }
 
     fn poll(&mut self) -> Option<Output> {
@@ -153,8 +136,7 @@ impl Operator for Resample {
     }
 }
 
-impl Line {
-    /// Goes to the first sample of an epoch.
+impl Follower for Line {
     fn begin(&mut self, index: u64, t0: WallTime) {
         self.anchor = (index, t0);
         self.next = self.ratio.outputs_before(index);
@@ -162,34 +144,18 @@ impl Line {
         self.restart(index, Some(Stage::Source));
     }
 
-    /// Forgets the samples before `index`, of which some are missing at `stage`.
-    fn restart(&mut self, index: u64, stage: Option<Stage>) {
-        (self.run_from, self.kept_from, self.known_to, self.stage) = (index, index, index, stage);
-        self.kept.iter_mut().for_each(Vec::clear);
+    fn due(&mut self) -> WallTime {
+        self.time_of(self.next)
     }
 
-    /// Puts a hole between two epochs of the publisher, at least one sample long.
-    fn seam(&mut self, due: WallTime, outputs: &mut Outputs) {
-        let t0 = self.time_of(self.next);
-        let samples = t0.nanos_since(due) as f64 * self.schema.rate.as_hz() / 1e9;
-        outputs.push_hole(due.min(t0), samples.round().max(1.0) as u64, &self.inherited, Some(Stage::Source));
+    fn schema(&self) -> &Schema {
+        &self.schema
     }
 
-    /// Leaves out what is due before sample `to` of the input and not decided yet.
-    fn leave_out(&mut self, to: u64, stage: Option<Stage>, outputs: &mut Outputs) {
-        self.leave_out_outputs(self.ratio.outputs_before(to), stage, outputs);
-        self.restart(to, stage);
+    fn inherited(&self) -> &Inherited {
+        &self.inherited
     }
 
-    /// Leaves out the samples of the output before `end`.
-    fn leave_out_outputs(&mut self, end: u64, stage: Option<Stage>, outputs: &mut Outputs) {
-        if self.next < end {
-            outputs.push_hole(self.time_of(self.next), end - self.next, &self.inherited, stage);
-            self.next = end;
-        }
-    }
-
-    /// Takes a run of values, and computes the samples that are decided by it.
     fn take(&mut self, run: Run, outputs: &mut Outputs) {
         self.anchor = (run.first_index, run.t0);
         self.known_to = run.first_index + run.samples;
@@ -214,6 +180,27 @@ impl Line {
         if 2 * needless >= self.kept[0].len() {
             self.kept.iter_mut().for_each(|kept| drop(kept.drain(..needless)));
             self.kept_from += needless as u64;
+        }
+    }
+
+    fn leave_out(&mut self, to: u64, stage: Option<Stage>, outputs: &mut Outputs) {
+        self.leave_out_outputs(self.ratio.outputs_before(to), stage, outputs);
+        self.restart(to, stage);
+    }
+}
+
+impl Line {
+    /// Forgets the samples before `index`, of which some are missing at `stage`.
+    fn restart(&mut self, index: u64, stage: Option<Stage>) {
+        (self.run_from, self.kept_from, self.known_to, self.stage) = (index, index, index, stage);
+        self.kept.iter_mut().for_each(Vec::clear);
+    }
+
+    /// Leaves out the samples of the output before `end`.
+    fn leave_out_outputs(&mut self, end: u64, stage: Option<Stage>, outputs: &mut Outputs) {
+        if self.next < end {
+            outputs.push_hole(self.time_of(self.next), end - self.next, &self.inherited, stage);
+            self.next = end;
         }
     }
 

@@ -14,7 +14,7 @@ use units::WallTime;
 use self::transform::{Transform, bins};
 use crate::outputs::Outputs;
 use crate::reduction::{MAX_KEPT_VALUES, one_in};
-use crate::steady::{self, Grid, Piece, Run, Steady};
+use crate::steady::{self, Follower, Grid, Run, Steady};
 use crate::{Inherited, Input, InputError, Operator, Output, Totals};
 
 pub use transform::{SpectralWindow, SpectrumScale};
@@ -190,24 +190,7 @@ impl Operator for Spectrum {
         if let (None, Input::Block(block)) = (&self.line, what) {
             self.line = Some(self.begin(block)?);
         }
-        let has_begun = self.steady.has_begun();
-        let pieces = self.steady.handle(what)?;
-        let Some(line) = &mut self.line else { return Ok(()) };
-        let end = matches!(what, Input::Ended).then(|| self.steady.end()).flatten();
-        for piece in pieces.into_iter().chain(end) {
-            match piece {
-                Piece::Begun { index, t0 } => {
-                    let due = has_begun.then(|| line.time_of_output());
-                    line.begin(index, t0);
-                    if let Some(due) = due {
-                        line.seam(due, &mut self.outputs);
-                    }
-                }
-                Piece::Run(run) => line.take(run, &mut self.outputs),
-                Piece::Missing { to, stage } => line.leave_out(to, stage, &mut self.outputs),
-            }
-        }
-        Ok(())
+        self.steady.pass(what, self.line.as_mut(), &mut self.outputs)
     }
 
     fn poll(&mut self) -> Option<Output> {
@@ -227,58 +210,25 @@ impl Operator for Spectrum {
     }
 }
 
-impl Line {
-    /// Goes to the first sample of an epoch.
+impl Follower for Line {
     fn begin(&mut self, index: u64, t0: WallTime) {
         (self.segment, self.anchor) = (0, (index, t0));
         self.restart(index);
         self.grid = Grid::new(self.schema.rate, self.output(), self.time_by_input());
     }
 
-    /// Returns the sample of the output that is computed next, counted from the start of the epoch.
-    fn output(&self) -> u64 {
-        self.segment / u64::from(self.config.average)
-    }
-
-    /// Returns the time at which that sample is due.
-    fn time_of_output(&mut self) -> WallTime {
+    fn due(&mut self) -> WallTime {
         self.grid.time_of(self.output(), self.time_by_input())
     }
 
-    fn time_by_input(&self) -> WallTime {
-        let (index, time) = self.anchor;
-        let first = self.output().saturating_mul(u64::from(self.config.average) * self.step);
-        self.input.rate.time_of(first, index, time)
+    fn schema(&self) -> &Schema {
+        &self.schema
     }
 
-    /// Goes to the first sample of the output that needs nothing before `index`; returns how many are left out.
-    fn restart(&mut self, index: u64) -> u64 {
-        let average = u64::from(self.config.average);
-        let (before, output) = (self.output(), index.div_ceil(self.step * average));
-        let output = output.max(before);
-        self.segment = output.saturating_mul(average);
-        self.kept_from = index;
-        self.kept.iter_mut().for_each(Vec::clear);
-        self.sums.fill(0.0);
-        self.is_apart = true;
-        output - before
+    fn inherited(&self) -> &Inherited {
+        &self.inherited
     }
 
-    /// Puts a hole between two epochs of the publisher, at least one sample long.
-    fn seam(&mut self, due: WallTime, outputs: &mut Outputs) {
-        let t0 = self.time_of_output();
-        let samples = t0.nanos_since(due) as f64 * self.schema.rate.as_hz() / 1e9;
-        outputs.push_hole(due.min(t0), samples.round().max(1.0) as u64, &self.inherited, Some(Stage::Source));
-    }
-
-    /// Leaves out what has a sample before `to` that is not known yet: it never will be.
-    fn leave_out(&mut self, to: u64, stage: Option<Stage>, outputs: &mut Outputs) {
-        let due = self.time_of_output();
-        let samples = self.restart(to);
-        outputs.push_hole(due, samples, &self.inherited, stage);
-    }
-
-    /// Takes a run of values, and computes the segments that are complete with it.
     fn take(&mut self, run: Run, outputs: &mut Outputs) {
         self.anchor = (run.first_index, run.t0);
         for (kept, values) in self.kept.iter_mut().zip(&run.columns) {
@@ -307,9 +257,41 @@ impl Line {
         }
     }
 
+    fn leave_out(&mut self, to: u64, stage: Option<Stage>, outputs: &mut Outputs) {
+        let due = self.due();
+        let samples = self.restart(to);
+        outputs.push_hole(due, samples, &self.inherited, stage);
+    }
+}
+
+impl Line {
+    /// Returns the sample of the output that is computed next, counted from the start of the epoch.
+    fn output(&self) -> u64 {
+        self.segment / u64::from(self.config.average)
+    }
+
+    fn time_by_input(&self) -> WallTime {
+        let (index, time) = self.anchor;
+        let first = self.output().saturating_mul(u64::from(self.config.average) * self.step);
+        self.input.rate.time_of(first, index, time)
+    }
+
+    /// Goes to the first sample of the output that needs nothing before `index`; returns how many are left out.
+    fn restart(&mut self, index: u64) -> u64 {
+        let average = u64::from(self.config.average);
+        let (before, output) = (self.output(), index.div_ceil(self.step * average));
+        let output = output.max(before);
+        self.segment = output.saturating_mul(average);
+        self.kept_from = index;
+        self.kept.iter_mut().for_each(Vec::clear);
+        self.sums.fill(0.0);
+        self.is_apart = true;
+        output - before
+    }
+
     /// Puts out the mean of the segments that were added.
     fn finish(&mut self, outputs: &mut Outputs) {
-        let (t0, segments) = (self.time_of_output(), f64::from(self.config.average));
+        let (t0, segments) = (self.due(), f64::from(self.config.average));
         let row: Vec<u8> = self.sums.iter().flat_map(|sum| (sum / segments).to_le_bytes()).collect();
         if self.is_apart {
             outputs.push_samples(t0, 1, SampleBuffer::from_bytes(&row));

@@ -4,11 +4,12 @@
 //! decided here: a hole, a sample that is not whole, a jump of the samples' times, another epoch.
 
 use ledger::Stage;
-use sample::{Block, Dtype, ElementReader, SampleBuffer};
+use sample::{Block, Dtype, ElementReader, SampleBuffer, Schema};
 use units::{RangeSet, SampleRate, WallTime};
 
 use crate::intake::JITTER_PERIODS;
-use crate::{Channels, Input, InputError, Operator, Output};
+use crate::outputs::Outputs;
+use crate::{Channels, Inherited, Input, InputError, Operator, Output};
 
 /// A piece of the input. Indices count from the start of the epoch.
 #[derive(Clone, PartialEq, Debug)]
@@ -60,6 +61,45 @@ struct Line {
     due: Option<WallTime>,
 }
 
+/// What an operator makes of the pieces.
+pub(crate) trait Follower {
+    /// Goes to the first sample of an epoch.
+    fn begin(&mut self, index: u64, t0: WallTime);
+
+    /// Returns the time at which the next sample of the output is due.
+    fn due(&mut self) -> WallTime;
+
+    /// Returns the schema of the output.
+    fn schema(&self) -> &Schema;
+
+    /// Returns where holes come from.
+    fn inherited(&self) -> &Inherited;
+
+    /// Takes a run of values, and puts out the samples that are decided by it.
+    fn take(&mut self, run: Run, outputs: &mut Outputs);
+
+    /// Leaves out what is due before sample `to` of the input, or needs one before it, and is not decided yet.
+    fn leave_out(&mut self, to: u64, stage: Option<Stage>, outputs: &mut Outputs);
+
+    /// Takes a piece. `is_first`: no epoch has begun before.
+    fn follow(&mut self, piece: Piece, is_first: bool, outputs: &mut Outputs) {
+        match piece {
+            Piece::Begun { index, t0 } if is_first => self.begin(index, t0),
+            Piece::Begun { index, t0 } => {
+                let due = self.due();
+                self.begin(index, t0);
+                // A hole between two epochs of the publisher, at least one sample long.
+                let next = self.due();
+                let samples = next.nanos_since(due) as f64 * self.schema().rate.as_hz() / 1e9;
+                let samples = samples.round().max(1.0) as u64;
+                outputs.push_hole(due.min(next), samples, self.inherited(), Some(Stage::Source));
+            }
+            Piece::Run(run) => self.take(run, outputs),
+            Piece::Missing { to, stage } => self.leave_out(to, stage, outputs),
+        }
+    }
+}
+
 /// Refuses streams without a steady rate, and elements that are no real numbers.
 pub(crate) fn check(block: &Block, purpose: &'static str) -> Result<(), InputError> {
     let stream = || (*block.stream).clone();
@@ -83,7 +123,7 @@ impl Steady {
     ///
     /// # Errors
     /// [`InputError`] if the publisher restarted with another schema.
-    pub(crate) fn handle(&mut self, what: Input<'_>) -> Result<Vec<Piece>, InputError> {
+    fn handle(&mut self, what: Input<'_>) -> Result<Vec<Piece>, InputError> {
         let before = self.line.as_ref().map(|line| line.input.epoch);
         self.whole.handle(0, what)?;
         let mut pieces = Vec::new();
@@ -112,13 +152,26 @@ impl Steady {
         Ok(pieces)
     }
 
-    /// Returns whether it has read a sample.
-    pub(crate) const fn has_begun(&self) -> bool {
-        self.line.is_some()
+    /// Passes what an event of the input decides to an operator, if it has begun.
+    ///
+    /// # Errors
+    /// As [`handle`](Self::handle).
+    pub(crate) fn pass(
+        &mut self,
+        what: Input<'_>,
+        follower: Option<&mut impl Follower>,
+        outputs: &mut Outputs,
+    ) -> Result<(), InputError> {
+        let is_first = self.line.is_none();
+        let pieces = self.handle(what)?;
+        let Some(follower) = follower else { return Ok(()) };
+        let end = matches!(what, Input::Ended).then(|| self.end()).flatten();
+        pieces.into_iter().chain(end).for_each(|piece| follower.follow(piece, is_first, outputs));
+        Ok(())
     }
 
     /// Returns the boundary at the end of the samples that were read: nothing after it is computed with them.
-    pub(crate) fn end(&mut self) -> Option<Piece> {
+    fn end(&mut self) -> Option<Piece> {
         let line = self.line.as_mut()?;
         line.due = None;
         Some(Piece::Missing { to: line.next_index, stage: Some(Stage::Source) })
