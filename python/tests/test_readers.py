@@ -46,8 +46,9 @@ def only(path: Path, **options: Any) -> FileStream:
 def blocks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Reads a file in its usual blocks, and again in blocks of few rows."""
     if request.param == "few rows":
-        for module in {"_group", *FORMATS.values()}:
-            reader = importlib.import_module(f"tallycast.readers.{module}")
+        # All are imported before the first is changed: a reader takes its size from `_group` at its import, and would keep the changed one.
+        readers = [importlib.import_module(f"tallycast.readers.{module}") for module in {"_group", *FORMATS.values()}]
+        for reader in readers:
             monkeypatch.setattr(reader, "BLOCK_BYTES", FEW_BYTES, raising=False)
 
 
