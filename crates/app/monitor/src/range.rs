@@ -180,7 +180,7 @@ impl Span {
     fn of(grid: ColumnGrid, live: Live, stored: Option<&StoredSpan>, origin: &'static str) -> Self {
         let mut columns = live.columns;
         let older = stored.into_iter().flat_map(|stored| &stored.columns);
-        columns.iter_mut().zip(older).for_each(|(column, older)| column.merge(older));
+        columns.iter_mut().zip(older).for_each(|(column, older)| column.complete_from(older));
         let newest = live.gaps.len().saturating_sub(MAX_GAPS);
         Self {
             unit: live.unit,

@@ -239,7 +239,10 @@ fn shape(
         None => {
             let mut columns = columns(envelope, grid);
             if let Some(stored) = stored {
-                columns.iter_mut().zip(&stored.columns).for_each(|(column, older)| column.merge(older));
+                columns
+                    .iter_mut()
+                    .zip(&stored.columns)
+                    .for_each(|(column, older)| column.complete_from(older));
             }
             columns_shape(&columns)
         }
@@ -412,6 +415,26 @@ mod tests {
         let grid = request(100, 2 * SECOND).grid(now.wall, 1);
         let gaps = gaps_within(&memory, Some(&stored), &grid);
         assert_eq!(gaps.iter().map(|gap| gap.samples).collect::<Vec<_>>(), [500]);
+    }
+
+    #[test]
+    fn the_answer_of_the_archive_changes_nothing_that_live_memory_draws() {
+        let mut memory = memory(1_000);
+        let now = scene::moment(WallTime::from_nanos(101 * SECOND));
+        let values: Vec<f64> = (0..1_000).map(f64::from).collect();
+        let block = scene::block(&memory.info, 0, &values);
+        memory.block(&block, now);
+        let grid = request(100, 2 * SECOND).grid(now.wall, 1);
+        // The recorder has written a part of what live memory has, up to the middle of a column.
+        let mut columns = grid.empty_columns();
+        let reader = sample::ElementReader::new(&memory.info.schema, 0).unwrap();
+        grid.add_block(&mut columns, &scene::block(&memory.info, 0, &values[..510]), reader);
+        let (unit, rate) = (String::new(), memory.info.schema.rate);
+        let stored = StoredSpan { unit, rate, columns, points: None, gaps: Vec::new() };
+        let alone = draw(X, &mut memory, &grid, now).frame;
+        let both = draw(Wanted { stored: Some(&stored), ..X }, &mut memory, &grid, now).frame;
+        assert!(matches!(&alone.shape, TraceShape::Columns { means: Some(_), .. }));
+        assert_eq!(format!("{:?}", both.shape), format!("{:?}", alone.shape));
     }
 
     #[test]

@@ -55,7 +55,7 @@ impl Column {
         exact: true,
     };
 
-    /// Takes another column's samples in, for instance those of the archive.
+    /// Takes another column's samples in, which must be others than its own: those that both have would count twice.
     pub fn merge(&mut self, other: &Self) {
         // `f64::min` and `max` ignore a NaN on one side, so an empty side changes nothing.
         self.min = self.min.min(other.min);
@@ -65,6 +65,14 @@ impl Column {
         self.expected += other.expected;
         self.not_a_number += other.not_a_number;
         self.exact &= other.exact;
+    }
+
+    /// Becomes `other` if that has more of the samples of the same stretch of time: the archive and live memory both
+    /// have those that were recorded and not yet forgotten.
+    pub fn complete_from(&mut self, other: &Self) {
+        if other.present > self.present {
+            *self = *other;
+        }
     }
 
     /// Takes a run of samples in that all arrived.
@@ -214,6 +222,20 @@ mod tests {
         column.take(&[3.0]);
         column.merge(&Column::EMPTY);
         assert_eq!((column.min, column.max, column.mean, column.present), (3.0, 3.0, 3.0, 1));
+    }
+
+    #[test]
+    fn samples_that_two_columns_have_count_once() {
+        let (mut all, mut some) = (Column::EMPTY, Column::EMPTY);
+        all.take(&[0.0, 1.0, 5.0]);
+        some.take(&[0.0, 1.0]);
+        let told = |column: &Column| (column.min, column.max, column.mean, column.present, column.expected);
+        for (mut column, other) in
+            [(all, some), (some, all), (all, all), (all, Column::EMPTY), (Column::EMPTY, all)]
+        {
+            column.complete_from(&other);
+            assert_eq!(told(&column), (0.0, 5.0, 2.0, 3, 3));
+        }
     }
 
     #[test]
