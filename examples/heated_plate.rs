@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use signal_hook::consts::SIGINT;
+use tallycast::cyclic::{AppError, AppReport};
 use tallycast::steering::Parameter;
 use tallycast::{Channel, Node};
 
@@ -39,10 +40,9 @@ fn advance(plate: &Plate, next: &mut Plate, diffusion: f32, heat: f32) {
     }
 }
 
-fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let stop = Arc::new(AtomicBool::new(false));
-    signal_hook::flag::register(SIGINT, Arc::clone(&stop))?;
-    let mut app = Node::from_env()?.app("sim/plate");
+/// Simulates until `is_over`, asked in each cycle.
+pub(crate) fn simulate(node: &Node, is_over: impl Fn() -> bool + Send) -> Result<AppReport, AppError> {
+    let mut app = node.app("sim/plate");
     app.period(Duration::from_millis(50));
     let heater = Parameter::new("heater", 1.0_f64).unit("kW").range(0.0, 5.0).lease("plate");
     let heater = app.parameter(heater);
@@ -51,7 +51,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let image = app.output::<f32>("plate/image", [Channel::new("temperature", "°C").with_shape(shape)]);
     let probes = app.output::<f32>("plate/probes", [("heater", "°C"), ("middle", "°C"), ("edge", "°C")]);
     let (mut plate, mut next) = (vec![ROOM; WIDTH * HEIGHT], vec![ROOM; WIDTH * HEIGHT]);
-    let report = app.run(|cycle| {
+    app.run(move |cycle| {
         let (heat, diffusion) = (cycle.parameter(heater)[0] as f32, cycle.parameter(diffusion)[0] as f32);
         for _ in 0..STEPS {
             advance(&plate, &mut next, diffusion, heat);
@@ -59,11 +59,17 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         }
         cycle.write(image, &plate)?;
         cycle.write(probes, &PROBES.map(|(row, column)| plate[row * WIDTH + column]))?;
-        if stop.load(Ordering::Relaxed) {
+        if is_over() {
             cycle.stop();
         }
         Ok(())
-    })?;
+    })
+}
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let stop = Arc::new(AtomicBool::new(false));
+    signal_hook::flag::register(SIGINT, Arc::clone(&stop))?;
+    let report = simulate(&Node::from_env()?, || stop.load(Ordering::Relaxed))?;
     println!("{} cycles, commands: {:?}", report.counters.cycles, report.commands.unwrap_or_default());
     Ok(())
 }

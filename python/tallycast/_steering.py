@@ -50,7 +50,7 @@ class Steering(_core.Steering):
         return len(self._steered.values)
 
     def totals(self) -> dict[str, Any]:
-        """Returns the account of the commands, with the terms of ``docs/protocol/steering.md``; ``refused_by`` has the
+        """Returns the account of the commands, with the terms of ``docs/protocol/steering.md``; ``refused_by_rule`` has the
         refused ones by rule.
 
         ``received`` = ``applied`` + ``refused`` + ``expired`` + ``superseded`` + ``failed`` + ``uncertain`` + ``pending``.

@@ -41,7 +41,7 @@ PARAMETERS = {
 def closes(totals: Any) -> dict[str, int]:
     """Checks the law; returns the terms that are not zero."""
     assert totals["received"] == sum(totals[term] for term in TERMS), totals
-    assert totals["refused"] == sum(totals["refused_by"].values()), totals
+    assert totals["refused"] == sum(totals["refused_by_rule"].values()), totals
     return {term: totals[term] for term in ("received", *TERMS) if totals[term]}
 
 
@@ -213,7 +213,7 @@ def test_what_is_refused_names_its_rule_and_is_counted(rod: Rod) -> None:
             remote.set("gain", 2, valid=2.001)
         assert remote["gain"] == 1.0
         totals = remote.totals()
-    assert closes(totals) == {"received": 7, "refused": 7} and set(totals["refused_by"].values()) == {1}
+    assert closes(totals) == {"received": 7, "refused": 7} and set(totals["refused_by_rule"].values()) == {1}
 
 
 def test_a_value_is_converted_exactly_or_never_sent(rod: Rod) -> None:

@@ -9,6 +9,7 @@ mod config;
 mod demo;
 mod doctor;
 mod graph;
+mod heated_plate;
 #[cfg(feature = "instruments")]
 pub(crate) mod instruments;
 mod keys;
@@ -22,6 +23,7 @@ mod relay;
 mod reliable;
 mod replay;
 mod send;
+mod server;
 mod steer;
 mod subscribe;
 mod top;
@@ -66,6 +68,9 @@ pub(crate) enum Verb {
     /// Check, show, replace and take back the processing graph of a monitor server
     #[command(after_help = graph::EXAMPLES)]
     Graph(graph::Arguments),
+    /// Simulate a heated plate that can be steered: the source of `demo --coupled`
+    #[command(hide = true)]
+    HeatedPlate(heated_plate::Arguments),
     /// Record streams into an archive, with their gaps and accounts
     #[command(after_help = record::EXAMPLES)]
     Record(record::Arguments),
@@ -121,6 +126,7 @@ impl Verb {
             Self::Demo(arguments) => demo::run(arguments, sources),
             Self::Monitor(arguments) => monitor::run(arguments, sources),
             Self::Graph(arguments) => graph::run(&arguments, sources),
+            Self::HeatedPlate(arguments) => heated_plate::run(&arguments, sources),
             Self::Record(arguments) => record::run(arguments, sources),
             Self::Query(arguments) => query::run(arguments, sources),
             Self::Archive(arguments) => archive::run(&arguments, sources),

@@ -23,7 +23,7 @@ use crate::errors::{self, Kind, config, error};
 use crate::node::node;
 use crate::said;
 use crate::schema::Layout;
-use crate::steering::{self, Outcome, SteeringPlan, changes_of, conclude, totals_json};
+use crate::steering::{self, Outcome, SteeringPlan, changes_of, conclude};
 
 /// Interval at which the main thread checks for Ctrl-C while an app runs: Python runs signal handlers only there.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
@@ -315,14 +315,14 @@ fn report_json(plan: &AppPlan, report: &AppReport, waits: &Histogram) -> Value {
             "age_ns": histogram_json(&counters.ages),
         })
     });
-    let outputs = report.outputs.iter().map(|(stream, totals)| {
+    let outputs = report.outputs.iter().map(|output| {
         json!({
-            "stream": stream.as_str(),
-            "offered": totals.samples.offered,
-            "source": totals.samples.source,
-            "numbered": totals.samples.numbered,
-            "publisher_queue": totals.samples.publisher_queue,
-            "publisher_paused": totals.samples.publisher_paused,
+            "stream": output.stream.as_str(),
+            "offered": output.totals.samples.offered,
+            "source": output.totals.samples.source,
+            "numbered": output.totals.samples.numbered,
+            "publisher_queue": output.totals.samples.publisher_queue,
+            "publisher_paused": output.totals.samples.publisher_paused,
         })
     });
     json!({
@@ -337,7 +337,7 @@ fn report_json(plan: &AppPlan, report: &AppReport, waits: &Histogram) -> Value {
         "interpreter_wait_ns": histogram_json(waits),
         "inputs": inputs.collect::<Vec<_>>(),
         "outputs": outputs.collect::<Vec<_>>(),
-        "commands": report.commands.as_ref().map(totals_json),
+        "commands": report.commands.as_ref().map(tallycast::steering::totals_json),
         "accounts": report.accounts.iter().map(account_json).collect::<Vec<_>>(),
     })
 }

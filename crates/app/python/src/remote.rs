@@ -25,7 +25,7 @@ use crate::errors::{Kind, argument, config, error};
 use crate::fork::Home;
 use crate::node::node;
 use crate::said;
-use crate::steering::{Limit, failed, totals_json};
+use crate::steering::{Limit, failed};
 use crate::waiting::{Patience, seconds};
 
 /// A parameter as it stands.
@@ -320,7 +320,7 @@ fn row(py: Python<'_>, listed: Listed) -> ParameterRow {
 }
 
 fn state(totals: &Totals, switches: Switches) -> State {
-    (totals_json(totals).to_string(), switches.app, switches.all)
+    (tallycast::steering::totals_json(totals).to_string(), switches.app, switches.all)
 }
 
 fn outcome(py: Python<'_>, id: String, conclusion: Conclusion) -> Outcome {

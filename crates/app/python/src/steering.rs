@@ -11,8 +11,7 @@ use access::May;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::{PyBytes, PyList};
-use serde_json::json;
-use tallycast::steering::{Change, Needs, Number, Rule, SteeringBuilder, SteeringError, Totals, Value};
+use tallycast::steering::{Change, Needs, Number, SteeringBuilder, SteeringError, Value, totals_json};
 use tallycast::{Epoch, WallTime};
 
 use crate::errors::{Kind, argument, config, error};
@@ -158,27 +157,6 @@ pub(crate) fn conclude(py: Python<'_>, changes: &mut [Change], outcomes: &[Outco
         }
     }
     Ok(())
-}
-
-/// Returns the totals of an app's commands, as JSON.
-pub(crate) fn totals_json(totals: &Totals) -> serde_json::Value {
-    let refused_by: serde_json::Map<_, _> = Rule::ALL
-        .into_iter()
-        .filter(|rule| totals.refused_by(*rule) > 0)
-        .map(|rule| (rule.name().to_owned(), json!(totals.refused_by(rule))))
-        .collect();
-    json!({
-        "received": totals.received,
-        "applied": totals.applied,
-        "refused": totals.refused,
-        "expired": totals.expired,
-        "superseded": totals.superseded,
-        "failed": totals.failed,
-        "uncertain": totals.uncertain,
-        "pending": totals.pending,
-        "repeated": totals.repeated,
-        "refused_by": refused_by,
-    })
 }
 
 /// Makes the exception for steering that is not possible.

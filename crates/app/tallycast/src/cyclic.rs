@@ -37,7 +37,7 @@ pub use cyclic::{
     AppCounters, AppLook, AppState, Beat, Feeder, Freshness, InputCounters, PeriodError, Registration,
     RegistrationError, StatusRow, Take, TimerRule, Wire, picture,
 };
-pub use outcome::{AppError, AppReport, CycleResult};
+pub use outcome::{AppError, AppReport, CycleResult, OutputReport};
 pub use ports::{Input, Output, UntypedInput, UntypedOutput};
 pub use units::Histogram;
 pub use watch::{AppsWatch, app_json};

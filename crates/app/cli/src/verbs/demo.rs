@@ -3,9 +3,10 @@
 //!
 //! The processes are in `children`, their command lines in `scene`, the check of their accounts in `verdict`. A secured
 //! demo has keys and sign-ins of its own (`laboratory`), an attacker (`outsider`), and more to check (`defence`). One with
-//! `--wan` has a far site (`wan`).
+//! `--wan` has a far site (`wan`); one with `--coupled` a simulation that is steered (`coupled`).
 
 mod children;
+mod coupled;
 mod defence;
 mod forger;
 mod laboratory;
@@ -36,6 +37,7 @@ use crate::quantity::Probability;
 use crate::settings::{self, Sources};
 use crate::signals;
 use children::Children;
+use coupled::Coupling;
 use defence::Defence;
 use laboratory::{Laboratory, Rotations, SignIns};
 use outsider::Outsider;
@@ -48,10 +50,12 @@ Examples:
   tallycast demo --loss 1%                                with planted loss; the page has a switch for it, too
   tallycast demo --headless --duration 20s --json         the final account of every reader, one object per line
   tallycast demo --wan 100ms --loss 1%                    two sites, and two pages: relays over an emulated path
+  tallycast demo --coupled                                a simulation that viewers steer, and a shared view of it
   tallycast demo --secure                                 with keys, rotations, sign-in, proof, and an attacker
 
 Exit code 1: an account is missing, not closed, not balanced or not explained, or the archive lacks data that were read;
-with --secure also if an outsider read or changed anything, or the archive is not what the publishers signed.";
+with --secure also if an outsider read or changed anything, or the archive is not what the publishers signed; with --coupled
+also if the account of the commands does not close, or the archive lacks a change.";
 
 /// Default address of the web page.
 const DEFAULT_LISTEN: &str = "127.0.0.1:7480";
@@ -83,6 +87,9 @@ pub(crate) struct Arguments {
     /// delay in each direction
     #[arg(long, value_name = "DELAY", value_parser = wan::delay, conflicts_with = "secure")]
     wan: Option<Duration>,
+    /// Show a simulation instead of recorded signals, which viewers steer on a shared view of it
+    #[arg(long, conflicts_with_all = ["wan", "secure"])]
+    coupled: bool,
     /// Secure streams and page with keys and passwords made for this demo, and let outsiders attack them
     #[arg(long)]
     secure: bool,
@@ -146,11 +153,23 @@ pub(crate) fn run(arguments: Arguments, sources: &Sources) -> anyhow::Result<Out
     for page in pages(&scene, far.as_ref()) {
         wait_for_page(page, &mut children, &cancellation)?;
     }
-    scene.start_sources(&mut children)?;
+    if arguments.coupled {
+        coupled::start_simulation(&scene, &mut children)?;
+    } else {
+        scene.start_sources(&mut children)?;
+    }
+    let shared_view = arguments.coupled.then(|| coupled::share_view(listen)).transpose()?;
+    let steered = arguments.coupled && arguments.headless;
+    let viewer = steered.then(|| coupled::Viewer::start(scene.readers)).transpose()?;
     let mut attack = secured.as_ref().map(Attack::start).transpose()?;
     tell(&scene, secured.as_ref(), far.as_ref(), &arguments)?;
+    let of_all = shared_view.as_ref().map_or("", |[of_all, _]| of_all);
+    if let Some([of_all, of_watchers]) = &shared_view {
+        let page = page_of(&scene, listen);
+        eprintln!("shared    {page}{of_all}\nto watch  {page}{of_watchers}");
+    }
     if !arguments.headless {
-        pages(&scene, far.as_ref()).for_each(|page| open_page(&scene, page));
+        pages(&scene, far.as_ref()).for_each(|page| open_page(&format!("{}{of_all}", page_of(&scene, page))));
     }
 
     let default = arguments.headless.then_some(Duration::from_secs(20));
@@ -159,6 +178,7 @@ pub(crate) fn run(arguments: Arguments, sources: &Sources) -> anyhow::Result<Out
         children.check()?;
         attack.as_mut().map_or(Ok(()), |attack| attack.rotations.look())?;
     }
+    let commands = viewer.map(coupled::Viewer::end).transpose()?;
     let in_use = attack.as_ref().map(|attack| attack.rotations.in_use()).unwrap_or_default();
     // The attacker goes on while the accounts close.
     children.finish_all(CHILDREN_PATIENCE)?;
@@ -177,6 +197,10 @@ pub(crate) fn run(arguments: Arguments, sources: &Sources) -> anyhow::Result<Out
         let (archive, run) = (folder.path().join(scene::ARCHIVE), scene::RUN.parse()?);
         let signatory = secured.laboratory.signatory()?;
         is_in_order &= Proofs::of(&archive, &run, &signatory, &members)?.print(arguments.json)?;
+    }
+    if let Some(commands) = &commands {
+        let (archive, run) = (folder.path().join(scene::ARCHIVE), scene::RUN.parse()?);
+        is_in_order &= Coupling::judge(&members, commands, &archive, &run)?.print(arguments.json)?;
     }
     if let Some(report) = report {
         let defence = Defence {
@@ -383,13 +407,13 @@ fn page_of(scene: &Scene<'_>, listen: SocketAddr) -> String {
 }
 
 /// Opens a page if there is a desktop; the absence of one is not a failure.
-fn open_page(scene: &Scene<'_>, listen: SocketAddr) {
+fn open_page(address: &str) {
     let desktop = ["DISPLAY", "WAYLAND_DISPLAY"].iter().any(|it| std::env::var_os(it).is_some());
     if !desktop {
         return;
     }
     let mut command = std::process::Command::new("xdg-open");
-    command.arg(page_of(scene, listen));
+    command.arg(address);
     command
         .stdin(std::process::Stdio::null())
         .stdout(std::process::Stdio::null())

@@ -1,7 +1,5 @@
 //! `tallycast graph`: the processing graph of a monitor server checked, shown, replaced, and taken back.
 
-mod server;
-
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -17,7 +15,7 @@ use toml::Table;
 use crate::Outcome;
 use crate::messages::print_line;
 use crate::settings::{Sources, nodes, operators};
-use server::{Problems, Server};
+use crate::verbs::server::{Problems, Server};
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
@@ -119,7 +117,7 @@ pub(crate) fn run(arguments: &Arguments, sources: &Sources) -> anyhow::Result<Ou
         What::Apply { file, at } => {
             let (server, body) = (at.access.server(&at.server)?, body(&read(file)?));
             let revision = server.get("/api/graph")?["revision"].to_string();
-            checked(server.put("/api/graph", &revision, &body), "changed", &at.access)
+            checked(server.put("/api/graph", Some(&revision), &body), "changed", &at.access)
         }
         What::Undo { at } => {
             let server = at.access.server(&at.server)?;

@@ -99,6 +99,31 @@ fn a_demo_that_is_ended_ends_with_every_account_in_order() {
 }
 
 #[test]
+fn a_coupled_demo_steers_its_simulation_and_has_every_change_in_its_archive() {
+    let demo = Demo::start(&["--coupled"]);
+    // Each change of a parameter is a sample of this stream, beside the records of its command.
+    let changes = || {
+        let all: Value = serde_json::from_slice(&ask(demo.address, "GET /api/streams", "").body).ok()?;
+        let listed = all["streams"].as_array()?.iter().find(|it| it["stream"] == "steer/sim/plate")?;
+        listed["next_index"].as_u64().filter(|next| *next > 20)
+    };
+    wait_until("some commands", changes);
+    let mut lines = demo.end();
+    let commands = lines.pop().unwrap();
+    assert_eq!((&commands["event"], &commands["complaints"]), (&json!("commands"), &json!([])), "{commands}");
+    let count = |name: &str| commands[name].as_u64().unwrap();
+    assert!(count("applied") > 0 && commands["refused_by_rule"]["range"].as_u64() > Some(0), "{commands}");
+    assert_eq!(count("received"), count("applied") + count("refused"), "{commands}");
+    assert_eq!(count("archived_changes"), count("applied"), "{commands}");
+    let accounts = accounts(&lines);
+    for reader in ["monitor", "recorder"] {
+        for stream in ["plate/image", "plate/probes", "steer/sim/plate"] {
+            assert!(accounts.contains(&(reader, stream)), "{reader} {stream}: {accounts:?}");
+        }
+    }
+}
+
+#[test]
 fn a_demo_ends_by_itself_when_its_time_is_over() {
     let (status, lines) = Running::start(&["demo", "--headless", "--duration", "1s", "--json"]).wait();
     // The amount read by then depends on the machine; all of it is accounted for.

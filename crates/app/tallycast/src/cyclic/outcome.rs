@@ -5,6 +5,7 @@ use std::io;
 
 use cyclic::{AppCounters, PeriodError, RegistrationError};
 use sample::StreamName;
+use units::Epoch;
 use wire::Totals;
 
 use crate::event::StreamAccount;
@@ -20,11 +21,22 @@ pub struct AppReport {
     /// Counters of its cycles and inputs.
     pub counters: AppCounters,
     /// Totals of each output at this end.
-    pub outputs: Vec<(StreamName, Totals)>,
+    pub outputs: Vec<OutputReport>,
     /// The accounts of its inputs.
     pub accounts: Vec<StreamAccount>,
     /// Account of the commands to its parameters; none if it has no parameter.
     pub commands: Option<Commands>,
+}
+
+/// Totals of an output.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct OutputReport {
+    /// The stream.
+    pub stream: StreamName,
+    /// Its epoch.
+    pub epoch: Epoch,
+    /// Its totals.
+    pub totals: Totals,
 }
 
 /// Reason why an app could not run, or ended.

@@ -4,11 +4,10 @@ use std::time::Duration;
 
 use cast::send::DEFAULT_LINGER;
 use cyclic::Due;
-use sample::{Dtype, Schema, StreamName};
+use sample::{Dtype, Schema};
 use units::Epoch;
-use wire::Totals;
 
-use super::outcome::AppError;
+use super::outcome::{AppError, OutputReport};
 use crate::node::Node;
 use crate::publisher::{PublishError, Publisher, PublisherBuilder};
 
@@ -79,11 +78,11 @@ impl OutputPort {
     }
 
     /// Ends the stream before the cycle `next`.
-    pub(super) fn close(mut self, next: u64) -> (StreamName, Totals) {
+    pub(super) fn close(mut self, next: u64) -> OutputReport {
         if let Err(error) = self.skip_to(next) {
             tracing::warn!("cannot publish the last hole of `{}`: {error}", self.publisher.name());
         }
-        let name = self.publisher.name().clone();
-        (name, self.publisher.close())
+        let (stream, epoch) = (self.publisher.name().clone(), self.publisher.epoch());
+        OutputReport { stream, epoch, totals: self.publisher.close() }
     }
 }

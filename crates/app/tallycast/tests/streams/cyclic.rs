@@ -90,7 +90,7 @@ fn every_cycle_of_one_app_reaches_the_next_under_its_number() {
         assert_eq!(report.counters.lateness.count(), report.counters.cycles);
         let account = sum(&report.accounts);
         assert!(account.explained() && account.elements.delivered >= seen, "{account:?}");
-        let (_, totals) = &first.outputs[0];
+        let totals = &first.outputs[0].totals;
         assert_eq!(totals.samples.numbered, first.counters.cycles, "every cycle that ran wrote one sample");
         assert_eq!(totals.samples.source, first.counters.skipped);
     });
@@ -124,7 +124,7 @@ fn a_function_that_panics_ends_its_app_with_every_account_closed() {
         assert!(message.contains("planted"), "{message}");
         assert!(report.counters.cycles <= cycle + 1, "the last cycle is the one that panicked");
         assert_eq!(
-            report.outputs[0].1.samples.numbered,
+            report.outputs[0].totals.samples.numbered,
             report.counters.cycles - 1,
             "the last cycle wrote nothing"
         );
@@ -147,7 +147,7 @@ fn what_an_overrun_covers_is_left_out_counted_and_a_hole_of_the_source() {
         });
         let report = app.join().unwrap().unwrap();
         assert!(report.counters.overruns >= 1 && report.counters.skipped >= 9, "{:?}", report.counters);
-        let totals = report.outputs[0].1.samples;
+        let totals = report.outputs[0].totals.samples;
         assert_eq!((totals.numbered, totals.source), (report.counters.cycles, report.counters.skipped));
         assert!(account.explained() && account.state == AccountState::Closed, "{account:?}");
         assert!(account.elements.lost[Stage::Source] >= 9, "{account:?}");

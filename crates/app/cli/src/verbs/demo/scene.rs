@@ -113,7 +113,7 @@ impl Scene<'_> {
     }
 
     /// Returns the arguments common to all children.
-    fn shared(&self, bus: &str) -> Vec<String> {
+    pub(super) fn shared(&self, bus: &str) -> Vec<String> {
         let mut shared = ["--json", "--with-parent", "--bus", bus].map(str::to_owned).to_vec();
         if let Some(settings) = self.settings {
             shared.extend(["--config".to_owned(), settings.display().to_string()]);

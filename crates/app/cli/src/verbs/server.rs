@@ -7,25 +7,26 @@ use anyhow::{Context, anyhow, bail};
 use serde_json::Value;
 use ureq::http::{Response, StatusCode};
 use ureq::tls::{Certificate, RootCerts, TlsConfig};
+use ureq::typestate::WithBody;
 use ureq::{Agent, Body, RequestBuilder};
 
 /// Maximum wait for an answer: a graph is checked in milliseconds.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The server's refusal of a graph, with what helps.
+/// The server's refusal of a request's content, with what helps.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{0}")]
-pub(super) struct Problems(String);
+pub(crate) struct Problems(String);
 
 /// A monitor server, and how it lets this program in.
-pub(super) struct Server {
+pub(crate) struct Server {
     agent: Agent,
     url: String,
     bearer: Option<String>,
 }
 
 impl Server {
-    pub(super) fn new(url: &str, token: Option<&Path>, ca: Option<&Path>) -> anyhow::Result<Self> {
+    pub(crate) fn new(url: &str, token: Option<&Path>, ca: Option<&Path>) -> anyhow::Result<Self> {
         if !url.starts_with("http://") && !url.starts_with("https://") {
             bail!(
                 "`{url}` is not the address of a monitor server\nwrite it as http://HOST:PORT or https://HOST:PORT"
@@ -49,18 +50,25 @@ impl Server {
         Ok(Self { agent: config.build().new_agent(), url: url.trim_end_matches('/').to_owned(), bearer })
     }
 
-    pub(super) fn get(&self, path: &str) -> anyhow::Result<Value> {
+    pub(crate) fn get(&self, path: &str) -> anyhow::Result<Value> {
         let request = self.agent.get(format!("{}{path}", self.url));
         self.read(self.admitted(request).call())
     }
 
-    pub(super) fn put(&self, path: &str, revision: &str, body: &Value) -> anyhow::Result<Value> {
-        let request = self.agent.put(format!("{}{path}", self.url)).header("If-Match", revision);
-        self.read(self.admitted(request).send_json(body))
+    pub(crate) fn put(&self, path: &str, revision: Option<&str>, body: &Value) -> anyhow::Result<Value> {
+        self.send(self.agent.put(format!("{}{path}", self.url)), revision, body)
     }
 
-    pub(super) fn post(&self, path: &str, revision: Option<&str>, body: &Value) -> anyhow::Result<Value> {
-        let mut request = self.agent.post(format!("{}{path}", self.url));
+    pub(crate) fn post(&self, path: &str, revision: Option<&str>, body: &Value) -> anyhow::Result<Value> {
+        self.send(self.agent.post(format!("{}{path}", self.url)), revision, body)
+    }
+
+    fn send(
+        &self,
+        mut request: RequestBuilder<WithBody>,
+        revision: Option<&str>,
+        body: &Value,
+    ) -> anyhow::Result<Value> {
         if let Some(revision) = revision {
             request = request.header("If-Match", revision);
         }
