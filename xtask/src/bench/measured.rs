@@ -33,6 +33,7 @@ cases. Figures are medians (smallest–largest); ratios within a table say more 
 - `gso`: the longest trains that the kernel takes; `multicast-3`: three readers, rates of each; cases named by size alone: default options.
 - `wan` cases: datagrams of 1,316 bytes over an emulated path, named by its round trip, its loss in each direction and the deadline; `missing` never came,
   `late` came behind the deadline, `bytes_per_byte`: what entered the path forward; SRT and RIST hold every datagram until the deadline.
+- `steer` cases: from a command to its answer, which has waited for the step and for the log, on disk or in `memory`; `beyond_cycle`: less one cycle.
 - `spin` polls; `futex` and `blocking` sleep. `one-way` delays are half a round trip, except those of `linger` and `plain`, which are stamped.
 ";
 
@@ -69,6 +70,9 @@ const RING_DELAYS: &[&str] =
 const RING_RATES: &[&str] =
     &["bandwidth/64B/1-reader", "bandwidth/1KiB/1-reader", "bandwidth/64KiB/1-reader"];
 const PATHS: &[&str] = &["veth/mtu1500", "veth/mtu9000", "loopback/mtu65536"];
+
+/// Cases of commands to a cyclic app.
+const STEERED: &[&str] = &["cycle-10ms", "cycle-10ms/memory", "cycle-1ms", "cycle-1ms/memory"];
 
 /// Cases of long paths.
 const LONG_PATHS: &[&str] = &[
@@ -159,6 +163,18 @@ const SECTIONS: &[Section] = &[
         tables: &[
             Table { metric: "received", cases: &["500k/no-loss", "unpaced/trains"] },
             Table { metric: "busy", cases: &["500k/no-loss", "500k/10%-lost"] },
+        ],
+    },
+    Section {
+        bench: "steer",
+        title: "Steering",
+        tables: &[
+            Table { metric: "empty_p50", cases: &["step"] },
+            Table { metric: "empty_p99", cases: &["step"] },
+            Table { metric: "answered_p50", cases: STEERED },
+            Table { metric: "answered_p99", cases: STEERED },
+            Table { metric: "beyond_cycle_p99", cases: STEERED },
+            Table { metric: "commands", cases: &["10-senders"] },
         ],
     },
 ];

@@ -156,7 +156,7 @@ mod tests {
 
     fn applied(index: u64, revision: u64) -> Applied {
         let readback = Readback::parse(Dtype::F8, &[], "1").unwrap();
-        Applied { epoch: Epoch(1), index, revision, readback }
+        Applied { epoch: Epoch { start_ns: 1, incarnation: 1 }, index, revision, readback }
     }
 
     fn account(received: u64, applied: u64, refused: u64) -> Line {
