@@ -5,7 +5,6 @@
 
 mod verdict;
 
-use std::ffi::OsStr;
 use std::net::SocketAddr;
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -17,7 +16,7 @@ use tallycast::steering::{self, Answer, Applied, Conclusion, Remote, SetOptions,
 use tallycast::{Bus, Dtype, Node};
 
 use super::children::{Children, Role};
-use super::scene::Scene;
+use super::scene::{STATE_VARIABLE, Scene};
 use crate::verbs::server::Server;
 
 pub(super) use verdict::Coupling;
@@ -42,8 +41,8 @@ const COMMANDS: [(&str, f64); 5] =
 pub(super) fn start_simulation(scene: &Scene<'_>, children: &mut Children) -> anyhow::Result<()> {
     let shared = scene.shared(scene.publishers);
     let arguments = ["heated-plate"].into_iter().chain(shared.iter().map(String::as_str));
-    let variables: [(&str, &OsStr); 1] = [("XDG_STATE_HOME", scene.folder.as_os_str())];
-    children.start_with(Role::Source, SIMULATION, arguments, &variables)
+    let state = scene.state();
+    children.start_with(Role::Source, SIMULATION, arguments, &[(STATE_VARIABLE, state.as_os_str())])
 }
 
 /// Shares a view of the simulation; returns the queries of the addresses of those who may change it and of those who only
@@ -65,7 +64,9 @@ pub(super) fn share_view(listen: SocketAddr) -> anyhow::Result<[String; 2]> {
         "plot/image": image,
         "plot/probes": trend("plate/probes", &["heater", "middle", "edge"]),
     });
-    let view = server.put(&format!("/api/views/{VIEW}"), None, &json!({ "fields": fields }))?;
+    let path = format!("/api/views/{VIEW}");
+    server.put(&path, None, &json!({ "fields": fields }))?;
+    let view = server.get(&path)?;
     let id = view["read_only_id"].as_str().ok_or_else(|| anyhow!("the monitor server shares no view"))?;
     Ok([format!("?view={VIEW}"), format!("?watch={id}")])
 }

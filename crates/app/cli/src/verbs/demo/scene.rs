@@ -2,7 +2,7 @@
 
 use std::ffi::OsStr;
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use source::signals::CATALOGUE;
@@ -23,6 +23,9 @@ const RECORDER: &str = "recorder";
 const UNDER_ATTACK: &str = "warn,engine::receive::agent=error,engine::control_messages=error";
 /// Readers of a secured demo that must get nothing.
 pub(super) const OUTSIDERS: [&str; 2] = ["reader without keys", "reader with other keys"];
+
+/// Variable that names the folder of what the processes keep.
+pub(super) const STATE_VARIABLE: &str = "XDG_STATE_HOME";
 
 /// Streams in addition to the recorded signals, as arguments of `pub`.
 const OTHERS: [&[&str]; 4] = [
@@ -77,7 +80,8 @@ impl Scene<'_> {
         let access = access.iter().flat_map(|folder| ["--access", folder]);
         let tls = self.tls.iter().flat_map(|_| ["--tls", "auto"]);
         let monitor = monitor.into_iter().chain(access).chain(tls).chain(shared.clone());
-        let mut variables = Vec::from_iter(self.tls.map(|folder| ("XDG_STATE_HOME", folder.as_os_str())));
+        let state = self.state();
+        let mut variables = vec![(STATE_VARIABLE, state.as_os_str())];
         if self.tls.is_some() && std::env::var_os(LOG_VARIABLE).is_none() {
             variables.push((LOG_VARIABLE, OsStr::new(UNDER_ATTACK)));
         }
@@ -110,6 +114,11 @@ impl Scene<'_> {
             children.start(Role::Outsider, name, arguments.chain(shared.iter().map(String::as_str)))?;
         }
         Ok(())
+    }
+
+    /// Returns the folder of what the processes keep: a demo neither shows nor changes that of the user's own.
+    pub(super) fn state(&self) -> PathBuf {
+        self.tls.map_or_else(|| self.folder.join("state"), Path::to_path_buf)
     }
 
     /// Returns the arguments common to all children.
