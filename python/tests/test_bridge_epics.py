@@ -18,7 +18,7 @@ for needed in ("softioc", "aioca", "p4p"):
 
 import tallycast as tc
 from bridge_peers import Bridge, Ioc, Reader, epics_env, holes, new_bus
-from places import until
+from places import WATCHDOG, until
 from tallycast.bridges._epics_pva import monitor
 from tallycast.bridges._feed import MIN_EPOCH_NS
 
@@ -477,3 +477,69 @@ def test_what_cannot_be_is_said_before_anything_begins() -> None:
     ):
         bridge = Bridge("epics", new_bus(), *arguments)
         assert bridge.process.wait(60) == 2, word
+
+
+PARAMETER = """
+[[parameter]]
+pv = "{protocol}://T:SET"
+app = "lab/magnet"
+name = "current"
+unit = "A"
+min = -5
+max = 5
+"""
+
+
+def steered(bus: str, protocol: str, env: dict[str, str], folder: Path) -> Bridge:
+    """Starts a bridge with a parameter."""
+    (folder / "access").write_text("allow anyone read,steer lab/magnet/current\nallow anyone steer lab/magnet\n")
+    (folder / "epics.toml").write_text(PARAMETER.format(protocol=protocol))
+    own = {"TALLYCAST_ACCESS": str(folder), "XDG_STATE_HOME": str(folder / "state")}
+    return Bridge("epics", bus, "--config", str(folder / "epics.toml"), env={**env, **own})
+
+
+@BOTH
+def test_a_parameter_is_written_to_its_pv_and_answered_with_what_that_has(
+    protocol: str, env: dict[str, str], tmp_path: Path
+) -> None:
+    bus = new_bus("udp")
+    stream = "lab/magnet/parameters"
+    with (
+        Ioc(env, {"pv": "T:SET", "kind": "out", "unit": "A"}),
+        steered(bus, protocol, env, tmp_path) as bridge,
+    ):
+        bridge.wait_for("steered", app="lab/magnet")
+        reader = Reader(bus, stream)
+        with tc.steer("lab/magnet", timeout=WATCHDOG, bus=bus) as remote:
+            reader.wait_for(stream, 0)
+            applied = remote.set("current", 2.5)
+            assert applied.value == 2.5
+            with pytest.raises(tc.SteeringRefused) as refused:
+                remote.set("current", 7)
+            assert refused.value.rule == "range"
+        reader.wait_for(stream, applied.index)
+        values = {index: float(np.ravel(value)[0]) for index, (value, _) in reader.samples_of(stream).items()}
+        assert {value for index, value in values.items() if index < applied.index} == {0.0}
+        assert {value for index, value in values.items() if index >= applied.index} == {2.5}
+        account = bridge.end()["steer lab/magnet"]
+        assert (account["received"], account["applied"], account["refused"]) == (2, 1, 1)
+        reader.end()
+
+
+@BOTH
+def test_a_command_whose_ioc_is_gone_is_uncertain_and_the_app_goes_on(
+    protocol: str, env: dict[str, str], tmp_path: Path
+) -> None:
+    bus = new_bus("udp")
+    with (
+        Ioc(env, {"pv": "T:SET", "kind": "out"}) as ioc,
+        steered(bus, protocol, env, tmp_path) as bridge,
+    ):
+        bridge.wait_for("steered", app="lab/magnet")
+        with tc.steer("lab/magnet", timeout=WATCHDOG, bus=bus) as remote:
+            remote.set("current", 1.0)
+            ioc.kill()
+            with pytest.raises(tc.SteeringError):
+                remote.set("current", 2.0)
+        account = bridge.end()["steer lab/magnet"]
+        assert account["received"] == 2 and account["applied"] == 1, account

@@ -153,11 +153,17 @@ def test_a_package_that_is_not_there_is_named_with_its_extra() -> None:
 def test_what_is_in_the_file_and_on_the_command_line_comes_together(tmp_path: Path) -> None:
     path = tmp_path / "bridge.toml"
     path.write_text('[[in]]\npv = "A"\nstream = "lab/a"\nexpect = 5\n')
-    incoming, outgoing = epics.entries(
-        epics.parse(["--config", str(path), "--pv=B=lab/b", "--rate=2k", "--serve=lab/c:u=C", "--out-rate=3"])
-    )
+    words = ["--pv=B=lab/b", "--rate=2k", "--serve=lab/c:u=C", "--out-rate=3", "--steer=D=lab/magnet:current"]
+    incoming, outgoing, parameters = epics.entries(epics.parse(["--config", str(path), *words]))
     assert incoming == [{"pv": "A", "stream": "lab/a", "expect": 5}, {"pv": "B", "stream": "lab/b", "rate": 2_000}]
     assert outgoing == [{"stream": "lab/c", "channel": "u", "pv": "C", "rate": 3}]
+    assert parameters == [{"pv": "D", "app": "lab/magnet", "name": "current"}]
+
+
+def test_a_parameter_has_an_app_and_a_name_of_its_own() -> None:
+    for words, said in ((["--steer=A=current"], "write it as APP:NAME"), (["--steer=A=lab/m:u", "--steer=B=lab/m:u"], "two parameters")):
+        with pytest.raises(tc.ConfigError, match=said):
+            epics.entries(epics.parse(words))
 
 
 def test_every_command_refuses_what_cannot_be() -> None:

@@ -55,6 +55,10 @@ class ChannelAccess:
         """Writes a value; ``done`` gets None or why not, in another thread."""
         asyncio.run_coroutine_threadsafe(self._put(pv, value, done), self._loop)
 
+    def get(self, pv: str) -> Any:
+        """Returns the present value of a PV, or None if there is no answer."""
+        return asyncio.run_coroutine_threadsafe(self._get(pv), self._loop).result()
+
     def close(self) -> None:
         """Ends everything."""
         asyncio.run_coroutine_threadsafe(self._end(), self._loop).result()
@@ -75,6 +79,10 @@ class ChannelAccess:
     async def _put(self, pv: str, value: Any, done: Callable[[str | None], None]) -> None:
         answer = await self._aioca.caput(pv, value, wait=True, timeout=PATIENCE, throw=False)
         done(None if answer.ok else str(answer))
+
+    async def _get(self, pv: str) -> Any:
+        value = await self._aioca.caget(pv, timeout=PATIENCE, throw=False)
+        return value if value.ok else None
 
     async def _follow(self, sender: int, pv: str) -> None:
         while True:

@@ -87,6 +87,13 @@ class PvAccess:
         """Writes a value; ``done`` gets None or why not, in another thread."""
         self._writers.submit(self._put, pv, value, done)
 
+    def get(self, pv: str) -> Any:
+        """Returns the present value of a PV, or None if there is no answer."""
+        try:
+            return reading_of(self._context.get(pv, timeout=PATIENCE)).value
+        except Exception:  # noqa: BLE001 - p4p has errors of its own, and none of them is an answer
+            return None
+
     def _put(self, pv: str, value: Any, done: Callable[[str | None], None]) -> None:
         try:
             self._context.put(pv, value, timeout=PATIENCE, wait=True)

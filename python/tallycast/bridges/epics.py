@@ -13,9 +13,10 @@ from typing import Any, Union
 
 import tallycast as tc
 
-from . import _entries, _outflow, _run
+from . import _entries, _epics_parameters, _outflow, _run
 from ._entries import Entry
 from ._epics_ca import ChannelAccess, Event
+from ._epics_parameters import PARAMETER_KEYS, ParameterPv, Steered, SteeredApp
 from ._epics_pva import PvAccess
 from ._epics_serve import IocProcess, P4pServer, PutSink, PvServer, Served, ServedSink
 from ._epics_update import BAD_FROM, Meta, Pv, Reading, Unreadable
@@ -34,6 +35,7 @@ examples:
   python -m tallycast.bridges.epics --pv SWMF:TEMP=lab/temp --pv pva://SWMF:WAVE=lab/wave
   python -m tallycast.bridges.epics --pv SCOPE:CH1=lab/scope --flatten 1M
   python -m tallycast.bridges.epics --serve lab/probe:current=LAB:CURRENT --out-rate 10
+  python -m tallycast.bridges.epics --steer MAG:SET=lab/magnet:current
   python -m tallycast.bridges.epics --config epics.toml --json
 """
 
@@ -65,6 +67,9 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--severity", action="store_true", help="publish the severity as a second channel")
     _entries.add_pairs(parser, "--serve", "STREAM[:CHANNEL]=PV", "serve a channel as a PV of this bridge")
     _entries.add_pairs(parser, "--put", "STREAM[:CHANNEL]=PV", "write a channel to an existing PV")
+    _entries.add_pairs(
+        parser, "--steer", "PV=APP:NAME", "a PV is the parameter NAME of APP: commands to it are written to the PV"
+    )
     parser.add_argument(
         "--server",
         choices=("ioc", "pva"),
@@ -75,22 +80,25 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     return parser.parse_args(argv)
 
 
-def entries(args: argparse.Namespace) -> tuple[list[Entry], list[Entry]]:
-    """Returns the inputs and outputs, from file and command line."""
-    read = _entries.settings(args.config, {"in": IN_KEYS, "out": OUT_KEYS})
+def entries(args: argparse.Namespace) -> tuple[list[Entry], list[Entry], list[Entry]]:
+    """Returns the inputs, the outputs and the parameters, from file and command line."""
+    read = _entries.settings(args.config, {"in": IN_KEYS, "out": OUT_KEYS, "parameter": PARAMETER_KEYS})
     common = _entries.said(args, "rate", "expect", "flatten", "bad", "severity")
     incoming = [*read.get("in", []), *({"pv": pv, "stream": stream, **common} for pv, stream in args.pv)]
     out_common = _entries.said(args, **_entries.OUT_OPTIONS)
     outgoing = list(read.get("out", []))
     for pairs, key in ((args.serve, "pv"), (args.put, "put")):
         outgoing += ({**_entries.channel_of(source), key: pv, **out_common} for source, pv in pairs)
-    _entries.something((incoming, outgoing), "name PVs with --pv PV=STREAM, streams with --serve STREAM=PV")
+    parameters = list(read.get("parameter", []))
+    parameters += ({"pv": pv, **_epics_parameters.of_text(source)} for pv, source in args.steer)
+    _entries.something((incoming, outgoing, parameters), "name PVs with --pv PV=STREAM, streams with --serve STREAM=PV")
     _entries.required("in", incoming, "pv", "stream")
     _entries.required("out", outgoing, "stream")
+    _epics_parameters.check(parameters)
     for entry in outgoing:
         if ("pv" in entry) == ("put" in entry):
             raise tc.ConfigError(f"an entry of [[out]] needs either `pv` (serve it) or `put` (write it): {entry}")
-    return incoming, outgoing
+    return incoming, outgoing, parameters
 
 
 class Incoming(_run.Direction):
@@ -210,10 +218,20 @@ def _served(spec: Entry) -> Served:
     return Served(spec["pv"], _entries.one_of(spec, "type", TYPES, "double"), spec.get("length"), spec.get("unit"))
 
 
+def _steered(
+    entries: Sequence[Entry], args: argparse.Namespace, incoming: Incoming, reporter: _run.Reporter
+) -> Steered:
+    by_app: dict[str, list[ParameterPv]] = {}
+    for entry in entries:
+        protocol, name = address(entry["pv"])
+        by_app.setdefault(str(entry["app"]), []).append(ParameterPv(entry, incoming.client(protocol), name))
+    return Steered([SteeredApp(app, pvs, args.bus, args.station, reporter) for app, pvs in by_app.items()])
+
+
 def run(argv: Sequence[str]) -> int:
     """Bridges until SIGINT, SIGTERM, or the end of the duration."""
     args = parse(argv)
-    incoming_specs, outgoing_specs = entries(args)
+    incoming_specs, outgoing_specs, parameters = entries(args)
     reporter = _run.Reporter("epics", as_json=args.json)
     incoming = Incoming(incoming_specs, args, reporter)
     _run.on_end(incoming.inbox.stop, args.duration)
@@ -221,6 +239,8 @@ def run(argv: Sequence[str]) -> int:
     directions: list[_run.Direction] = [incoming]
     if outgoing_specs:
         directions.insert(0, Outgoing(outgoing_specs, args, incoming, reporter))
+    if parameters:
+        directions.insert(0, _steered(parameters, args, incoming, reporter))
     return _run.conclude(lambda: incoming.inbox.hand_on(incoming.take), directions, reporter)
 
 
