@@ -513,7 +513,7 @@ def test_a_parameter_is_written_to_its_pv_and_answered_with_what_that_has(
         with tc.steer("lab/magnet", timeout=WATCHDOG, bus=bus) as remote:
             reader.wait_for(stream, 0)
             applied = remote.set("current", 2.5)
-            assert applied.value == 2.5
+            assert applied.readback == 2.5
             with pytest.raises(tc.SteeringRefused) as refused:
                 remote.set("current", 7)
             assert refused.value.rule == "range"

@@ -4,8 +4,10 @@
  */
 import { spawn, type ChildProcessWithoutNullStreams } from 'node:child_process';
 import { createSocket } from 'node:dgram';
-import { existsSync } from 'node:fs';
+import { existsSync, mkdtempSync, rmSync } from 'node:fs';
 import { createInterface } from 'node:readline';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { fields, parseJson, type Fields } from '../../src/wire/json';
 import { until } from './browser';
@@ -27,13 +29,16 @@ export class Program {
   readonly #process: ChildProcessWithoutNullStreams;
   readonly #said: string[] = [];
   readonly #objects: Fields[] = [];
+  /** Where the command keeps what it keeps, unless a test names another folder. */
+  readonly #state = mkdtempSync(join(tmpdir(), 'tallycast-state-'));
   #closed = false;
 
   constructor(readonly args: readonly string[]) {
-    this.#process = spawn(binary(), args, { env: environment() });
+    this.#process = spawn(binary(), args, { env: { XDG_STATE_HOME: this.#state, ...environment() } });
     running.add(this);
     this.#process.on('close', () => {
       this.#closed = true;
+      rmSync(this.#state, { recursive: true, force: true });
       running.delete(this);
     });
     createInterface(this.#process.stderr).on('line', (line) => this.#said.push(line));
