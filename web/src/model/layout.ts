@@ -9,8 +9,8 @@ import { AUTO, type AxisMode } from './scale';
 import type { Cursors } from './stretch';
 import { DEFAULT_WINDOW, MAX_SPAN, MIN_SPAN, type TimeWindow } from './window';
 
-/** The most plots a page holds. */
-export const MAX_PLOTS = 12;
+/** The most plots a page holds: a server sends a page up to 64 views, and a shared view has places for as many plots as these. */
+export const MAX_PLOTS = 24;
 /** The most traces a plot holds: as many as a view of the server. */
 export const MAX_TRACES = 100;
 /** The columns of the grid that widths are counted in. */

@@ -39,12 +39,12 @@ describe('the address', () => {
   test.each(['w=0', 'w=13', 'w=1.5', 'h=5', 'h=-1', 'y=fixed:2:1', 'y=fixed:a:b', 'y=odd:0:1', 'y=fixed::', 'y=fixed:0:Infinity', 'z=1'])(
     'leaves a setting out that cannot be: %s', (setting) => expect(readLayout(`plot=a/b:I;${setting}`).plots).toEqual([plotOf([trace('a/b')])]));
 
-  test('holds at most twelve plots and a plot at most a hundred traces, and says what is left out', () => {
+  test('holds at most 24 plots and a plot at most a hundred traces, and says what is left out', () => {
     const plots = (count: number): string => Array.from({ length: count }, () => 'plot=a:b').join('&');
-    expect(readLayout(plots(12)).plots).toHaveLength(12);
-    expect(leftOut(plots(12))).toBe('');
-    expect(readLayout(plots(14)).plots).toHaveLength(12);
-    expect(leftOut(plots(14))).toBe('A page holds 12 plots of 100 traces: left out 2 of 14 plots');
+    expect(readLayout(plots(24)).plots).toHaveLength(24);
+    expect(leftOut(plots(24))).toBe('');
+    expect(readLayout(plots(26)).plots).toHaveLength(24);
+    expect(leftOut(plots(26))).toBe('A page holds 24 plots of 100 traces: left out 2 of 26 plots');
     const many = Array.from({ length: 110 }, (_, i) => trace(`s/${i}`));
     const crowded = plotOf(many);
     expect(crowded.traces).toHaveLength(100);
@@ -52,7 +52,7 @@ describe('the address', () => {
     expect(withoutRoom(crowded, many.slice(0, 100))).toBe('');
     expect(overlay(plotOf(many.slice(0, 30)), many).traces).toHaveLength(100);
     const address = `plot=${many.map(({ stream, channel }) => `${stream}:${channel}`).join(',')}`;
-    expect(leftOut(`${address}&${plots(12)}`)).toBe('A page holds 12 plots of 100 traces: left out 1 of 13 plots and 10 traces of crowded plots');
+    expect(leftOut(`${address}&${plots(24)}`)).toBe('A page holds 24 plots of 100 traces: left out 1 of 25 plots and 10 traces of crowded plots');
   });
 });
 
