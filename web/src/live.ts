@@ -7,7 +7,7 @@
  */
 import { backoffMs } from './model/backoff';
 import { decodeViewFrame, frameNumber, MalformedFrame, type ViewFrame } from './wire/frame';
-import { parseJson } from './wire/json';
+import { parseJson, writeJson, type Fields } from './wire/json';
 import { KeptColumns } from './wire/kept';
 import { readMessage, writeView, type ServerMessage, type ViewRequest } from './wire/messages';
 
@@ -107,6 +107,11 @@ export class Live {
     this.#send({ type: 'watch_account', stream });
   }
 
+  /** Sends a message now, or never: without a connection it is gone. */
+  say(message: Fields): void {
+    this.#send(message);
+  }
+
   /** Gives the credit of a frame back. */
   shown(frame: number): void {
     this.#send({ type: 'shown', frame });
@@ -202,7 +207,7 @@ export class Live {
     this.#pending.clear();
   }
 
-  #send(message: Readonly<Record<string, unknown>>): void {
-    if (this.#socket?.readyState === WebSocket.OPEN) this.#socket.send(JSON.stringify(message));
+  #send(message: Fields): void {
+    if (this.#socket?.readyState === WebSocket.OPEN) this.#socket.send(writeJson(message));
   }
 }

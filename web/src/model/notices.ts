@@ -15,11 +15,13 @@ export interface Standing {
   readonly refused: { readonly message: string; readonly help: string } | null;
   readonly streams: number;
   readonly plots: number;
+  /** The state of a shared view in place of its plots, if the page has one. */
+  readonly view?: Notice | null;
 }
 
 /** A state's wording in the middle of the page. */
 export interface Notice {
-  readonly kind: 'empty' | 'no-streams' | 'connecting' | 'no-permission' | 'older-server' | 'older-page' | 'lost';
+  readonly kind: 'empty' | 'no-view' | 'no-streams' | 'connecting' | 'no-permission' | 'older-server' | 'older-page' | 'lost';
   readonly title: string;
   readonly text: string;
   /** A command to copy, or nothing. */
@@ -53,6 +55,8 @@ function withoutPlots(standing: Standing): Notice {
       ? { kind: 'connecting', title: 'Connecting', text: 'Asking the monitor for its streams.', command: '' }
       : { kind: 'lost', title: 'No monitor answers', text: 'The page reconnects by itself. Start the monitor with', command: 'tallycast monitor' };
   }
+  const { view } = standing;
+  if (view !== null && view !== undefined) return view;
   if (standing.streams === 0) {
     return { kind: 'no-streams', title: 'No streams yet', text: 'The monitor is listening. To try it, publish one with', command: 'tallycast pub demo/sine --wave sine' };
   }

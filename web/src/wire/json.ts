@@ -72,3 +72,11 @@ export function nanoseconds(from: Fields, key: string): bigint {
   if (typeof value === 'string' && /^-?\d+$/.test(value)) return BigInt(value);
   return typeof value === 'number' && Number.isFinite(value) ? BigInt(Math.round(value)) : 0n;
 }
+
+/**
+ * Writes JSON in which texts of digits under a key that ends in `_ns` are integers: what {@link parseJson} read comes out as
+ * it went in.
+ */
+export function writeJson(value: unknown): string {
+  return JSON.stringify(value).replace(/("\w*_ns":)"(-?\d+)"/g, '$1$2');
+}

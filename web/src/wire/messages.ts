@@ -5,6 +5,7 @@
  * typed values; they never throw, see `json.ts`.
  */
 import { counts, fields, flag, isFields, list, nanoseconds, number, oneOf, text, type Fields } from './json';
+import { readSharedMessage, type SharedMessage } from './shared-view';
 
 /** The version of the protocol this page speaks. */
 export const PAGE_PROTOCOL = 1;
@@ -411,6 +412,7 @@ export type ServerMessage =
   | { readonly type: 'account'; readonly account: Account }
   | { readonly type: 'browser'; readonly loss: BrowserLoss }
   | { readonly type: 'note'; readonly level: 'info' | 'warn'; readonly text: string }
+  | SharedMessage
   | { readonly type: 'unknown'; readonly name: string };
 
 /** Reads a text message; one of an unknown type is named and left alone. */
@@ -427,9 +429,10 @@ export function readMessage(value: unknown): ServerMessage {
     case 'browser':
       return { type, loss: readBrowserLoss(from) };
     case 'note':
-      return { type, level: oneOf(from, 'level', ['info', 'warn'] as const, 'info'), text: text(from, 'text') };
+    case 'notice':
+      return { type: 'note', level: oneOf(from, 'level', ['info', 'warn'] as const, 'info'), text: text(from, 'text') };
     default:
-      return { type: 'unknown', name: type };
+      return readSharedMessage(from) ?? { type: 'unknown', name: type };
   }
 }
 
