@@ -9,6 +9,7 @@ import { extname, join, normalize } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { WebSocketServer } from 'ws';
 import { encodeView, meanShares } from './encode-view.mjs';
+import { FakeViews, parse, visitorOf } from './fake-views.mjs';
 import { holesOf, indexAt, Injection, SECOND, signals } from './signals.mjs';
 
 /** @typedef {import('./signals.mjs').Signal} Signal */
@@ -63,6 +64,7 @@ const unauthentic = (s, more = 0) => (s.name === FORGED ? { unauthentic: { no_ke
 class Bus {
   started = wallNow();
   injection = new Injection();
+  views = new FakeViews();
   /** @type {string[]} */
   patterns = ['**'];
 
@@ -272,9 +274,11 @@ class Viewer {
   watched = null;
   frame = 0;
 
-  /** @param {import('ws').WebSocket} socket @param {Bus} bus @param {{frames: number, bytes: number, requests: number}} tally */
-  constructor(socket, bus, tally) {
+  /** @param {import('ws').WebSocket} socket @param {Bus} bus @param {{frames: number, bytes: number, requests: number}} tally @param {{user: string | null, mayWrite: boolean}} visitor */
+  constructor(socket, bus, tally, visitor) {
     this.socket = socket;
+    this.user = visitor.user;
+    this.mayWrite = visitor.mayWrite;
     this.bus = bus;
     this.tally = tally;
     this.say({ type: 'hello', page_protocol: bus.protocol, server: bus.server() });
@@ -302,6 +306,7 @@ class Viewer {
     // Nanoseconds are beyond a double: keep their digits.
     const message = JSON.parse(text.replace(/("\w+_ns":)(\d+)/g, '$1"$2"'));
     this.tally.requests += 1;
+    if (this.bus.views.heard(this, parse(text))) return;
     if (message.type === 'view') this.view(message);
     else if (message.type === 'close') this.views.delete(message.view);
     else if (message.type === 'visible') this.visible = message.visible;
@@ -484,6 +489,11 @@ export async function startFakeServer(options = {}) {
     } else if (url.pathname.startsWith('/api')) {
       let body = '';
       for await (const part of request) body += part;
+      if (/^\/api\/views(\/|$)/.test(url.pathname)) {
+        const [status, value, headers] = bus.views.answer(request, url.pathname, body);
+        response.writeHead(status, { 'content-type': 'application/json', ...headers });
+        return void response.end(json(value));
+      }
       const [status, value] = answer(bus, url, request.method ?? 'GET', body === '' ? {} : JSON.parse(body));
       response.writeHead(status, { 'content-type': 'application/json' });
       response.end(json(value));
@@ -494,12 +504,15 @@ export async function startFakeServer(options = {}) {
     }
   });
   const sockets = new WebSocketServer({ server: http, path: '/api/live' });
-  sockets.on('connection', (socket) => {
+  sockets.on('connection', (socket, request) => {
     if (options.forbid) return socket.close();
-    const viewer = new Viewer(socket, bus, stats);
+    const viewer = new Viewer(socket, bus, stats, visitorOf(request));
     viewers.add(viewer);
     socket.on('message', (data) => viewer.heard(String(data)));
-    socket.on('close', () => viewers.delete(viewer));
+    socket.on('close', () => {
+      viewers.delete(viewer);
+      bus.views.gone(viewer);
+    });
     return undefined;
   });
   bus.onSignOut = () => viewers.forEach((viewer) => viewer.socket.close(1008, 'ask again: the session has ended'));
@@ -517,7 +530,9 @@ export async function startFakeServer(options = {}) {
     http.closeAllConnections();
     await new Promise((resolve) => http.close(resolve));
   };
-  return { url: `http://127.0.0.1:${address.port}`, port: address.port, stats, close };
+  /** Breaks the connections of all pages, or of one user's. @param {string} [user] */
+  const cut = (user) => viewers.forEach((viewer) => { if (user === undefined || viewer.user === user) viewer.socket.terminate(); });
+  return { url: `http://127.0.0.1:${address.port}`, port: address.port, stats, close, cut, views: bus.views };
 }
 
 /** @param {string} name @param {number} otherwise */

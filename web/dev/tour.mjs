@@ -26,6 +26,12 @@ const RELAYED = '?span=10s&plot=test/injected:sine';
 const CROWD = ['geo/grfo/seismogram:BHZ,geo/grfo/seismogram:BHN,geo/grfo/seismogram:BHE,hall/microphones/stereo:left,hall/microphones/stereo:right',
   'test/carrier:f', 'host/daq-3/cpu:user,host/daq-3/cpu:softirq', 'w7x/magnetics/mirnov:probe 7', 'lab/old/pump:pressure', 'host/daq-3/net:received'];
 
+/** What the shared views show. */
+const VIEW = {
+  window: { span_ns: '#10000000000#', end_ns: null }, order: ['p1', 'p2', 'p3'], notes: 'Shot 40 to 60: look for the step in the second plot.',
+  ...Object.fromEntries(['test/hole:sine', 'test/chirp:a', 'w7x/ecrh/power:gyrotron 1'].map((name, i) => [`plot/p${i + 1}`, { panel: 'trend', traces: [{ stream: name.split(':')[0], channel: name.split(':')[1] }] }])),
+};
+
 /** @type {Record<string, State>} */
 const STATES = {
   live: {},
@@ -53,6 +59,11 @@ const STATES = {
   silent: { options: { silentKeys: true }, query: '?span=10s&plot=test/chirp:a', act: (page) => page.keyboard.press('a') },
   flood: { options: { attack: true }, query: '?span=10s&plot=test/chirp:a' },
   closed: { options: { users: true }, query: '?span=10s&plot=test/chirp:a', act: closed },
+  shared: { query: '?view=rod', act: (page) => page.locator('#shared-act').dispatchEvent('click') },
+  sharedpanel: { query: '?view=rod', act: (page) => page.keyboard.press('v') },
+  sharedleft: { query: '?watch=', act: (page) => page.keyboard.press('ArrowLeft') },
+  viewspanel: { query: GAPS, act: (page) => page.keyboard.press('v') },
+  many: { query: `?span=10s${'&plot=test/hole:sine&plot=test/chirp:a&plot=w7x/ecrh/power:gyrotron 1'.repeat(8)}` },
   older: { options: { pageProtocol: 0 } },
 };
 
@@ -60,12 +71,13 @@ mkdirSync(folder, { recursive: true });
 const browser = await chromium.launch({ executablePath: EXECUTABLE, args: ['--headless', '--no-sandbox', '--disable-gpu'] });
 for (const [state, { options, query = '', act }] of Object.entries(STATES)) {
   const server = await startFakeServer(options);
+  for (const [name, title] of [['rod', 'Heated rod'], ['shift-2', ''], ['Gyrotrons', 'Gyrotrons, all of them']]) server.views.put(name ?? '', { ...VIEW, title }, 'anna');
   for (const { screen, width, height, ...surroundings } of SCREENS) {
     for (const colorScheme of /** @type {const} */ (['dark', 'light'])) {
       const name = `${state}-${screen}-${colorScheme}`;
       if (!new RegExp(pattern).test(name)) continue;
       const page = await browser.newPage({ ...surroundings, viewport: { width, height }, colorScheme, locale: 'en-US', timezoneId: 'Europe/Berlin' });
-      await page.goto(`${server.url}/${query}`);
+      await page.goto(`${server.url}/${query === '?watch=' ? `${query}${server.views.documents.get('rod')?.id}` : query}`);
       await page.waitForTimeout(1_500);
       if (screen === 'wall') await page.keyboard.press('w');
       await act?.(page);

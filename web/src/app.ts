@@ -16,6 +16,7 @@ import { firstPlots } from './model/tree';
 import type { Zone } from './model/time';
 import { ANYONE, barred, closedText, doorOf, type Visitor } from './model/visitor';
 import { Plots } from './plots';
+import { SharedViews } from './shared-views';
 import { SteeringWatch } from './steering-watch';
 import { AccountPanel, LISTED_GAPS } from './ui/account-panel';
 import { byId } from './ui/dom';
@@ -50,6 +51,7 @@ export class App {
   readonly #card = new GapCard(fetchGaps, (stream, hop) => this.#hopOf(stream, hop));
   readonly #live: Live;
   readonly #plots: Plots;
+  readonly #shared: SharedViews;
   readonly #list: StreamList;
   readonly #top: TopBar;
   readonly #account: AccountPanel;
@@ -111,7 +113,11 @@ export class App {
     this.#plots = new Plots(byId('grid', HTMLDivElement), {
       live: this.#live, card: this.#card, fetchGaps,
       palette: () => this.#palette, zone: () => this.#zone, catalogue: () => this.#byName,
-      onChange: () => this.#onPlots(), say: (text) => this.#notices.toast(text),
+      columns: (widthPx) => this.#shared.columns(widthPx), onChange: () => this.#onPlots(), say: (text) => this.#notices.toast(text),
+    });
+    this.#shared = new SharedViews({
+      live: this.#live, plots: this.#plots, now: () => ({ ns: this.#now(), zone: this.#zone }), say: (text) => this.#notices.toast(text),
+      onSession: () => this.#onPlots(),
     });
   }
 
@@ -141,6 +147,7 @@ export class App {
   }
 
   #loadAddress(): void {
+    if (this.#shared.load(location.search)) return;
     this.#plots.load(readLayout(location.search));
     const words = leftOut(location.search);
     if (words !== '') this.#notices.toast(words);
@@ -177,6 +184,7 @@ export class App {
     this.#signIn.show(visitor);
     if (doorOf(visitor).kind !== 'open') this.#live.disconnect();
     this.#steering.bar(barred(visitor, 'read', 'some'));
+    this.#shared.bar(barred(visitor, 'derive', 'some'));
     this.#sources.bar({ join: barred(visitor, 'steer', 'some'), derive: barred(visitor, 'derive', 'some') });
   }
 
@@ -193,6 +201,7 @@ export class App {
   #onConnection(connection: Connection): void {
     this.#connection = connection;
     this.#root.dataset['connection'] = connection.kind;
+    if (connection.kind !== 'connecting') this.#shared.onConnection(connection.kind === 'open');
     if (connection.kind === 'waiting') {
       this.#plots.onDisconnect();
       this.#closedBy = connection.reason;
@@ -205,11 +214,14 @@ export class App {
       case 'hello': return this.#hello(message.server);
       case 'streams': return this.#onStreams(message.streams);
       case 'account': return this.#onAccount(message.account);
-      case 'note': return this.#notices.toast(message.text);
+      case 'note':
+        if (message.level === 'warn') this.#shared.onWarning(message.text);
+        return this.#notices.toast(message.text);
       case 'browser':
         this.#browserLoss = message.loss;
         return undefined;
       case 'unknown': return undefined;
+      default: return this.#shared.onMessage(message);
     }
   }
 
@@ -294,6 +306,7 @@ export class App {
       refused: this.#refused,
       streams: this.#streams.length,
       plots: this.#plots.layout.plots.length,
+      view: this.#shared.notice,
     };
   }
 
@@ -360,12 +373,17 @@ export class App {
   /** The content of the plots changed: address, list and top bar follow. */
   #onPlots(): void {
     const { layout } = this.#plots;
+    this.#shared.onLayout(layout);
     this.#top.showWindow(layout.window, this.#zone);
     this.#root.toggleAttribute('data-paused', layout.window.endNs !== null);
     this.#list.setPlotted(new Set(layout.plots.flatMap((plot) => plot.traces.map((trace) => trace.stream))));
     this.#showNotice();
     clearTimeout(this.#addressTimer);
-    if (!this.#fresh) this.#addressTimer = setTimeout(() => history.replaceState(null, '', `?${writeLayout(this.#plots.layout)}`), ADDRESS_MS);
+    if (!this.#fresh) this.#addressTimer = setTimeout(() => this.#writeAddress(), ADDRESS_MS);
+  }
+
+  #writeAddress(): void {
+    history.replaceState(null, '', `?${this.#shared.query ?? writeLayout(this.#plots.layout)}`);
   }
 
   #onVisibility(): void {
@@ -405,6 +423,7 @@ export class App {
       case 'theme': return this.#changeTheme();
       case 'wall': return this.#toggleWall();
       case 'share': return void this.#share();
+      case 'views': return this.#shared.toggle();
       case 'keys': return void this.#keys.toggle();
       case 'escape': return this.#escape();
     }
@@ -446,7 +465,7 @@ export class App {
   }
 
   async #share(): Promise<void> {
-    history.replaceState(null, '', `?${writeLayout(this.#plots.layout)}`);
+    this.#writeAddress();
     try {
       await navigator.clipboard.writeText(location.href);
       this.#notices.toast('Address copied: it opens this view in any browser');
@@ -457,6 +476,7 @@ export class App {
 
   #escape(): void {
     if (!byId('keys', HTMLDivElement).hidden) this.#keys.toggle(false);
+    else if (this.#shared.close()) return;
     else if (!byId('gap-card', HTMLDivElement).hidden) this.#plots.unfocus();
     else if (this.#account.closeFindings()) return;
     else if (this.#plots.layout.cursors !== null) this.#plots.toggleCursors();

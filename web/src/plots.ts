@@ -30,6 +30,8 @@ export interface PlotsContext {
   palette(): Palette;
   zone(): Zone;
   catalogue(): ReadonlyMap<string, Stream>;
+  /** Columns that a plot of this width asks for. */
+  columns(widthPx: number): number;
   /** Layout, window or active plot changed. */
   onChange(): void;
   /** A short remark for the user. */
@@ -90,6 +92,39 @@ export class Plots {
     for (const plot of layout.plots) this.#addPanel(plot);
     this.#active = layout.single ?? 0;
     this.#arrange();
+  }
+
+  /** Changes to another layout; its plot at each place is that of the place `kept` in this one, or a new one. */
+  adopt(layout: Layout, kept: readonly (number | null)[]): void {
+    const old = this.#layout;
+    if (old.window !== layout.window) this.unfocus();
+    // A presenter's drag moves the window alone, many times a second.
+    if (old.single === layout.single && old.plots.length === layout.plots.length && layout.plots.every((plot, i) => plot === old.plots[i] && kept[i] === i)) {
+      this.#layout = layout;
+      this.wake();
+      this.#request();
+      return this.context.onChange();
+    }
+    const before = [...this.#grid.panels];
+    const active = before[this.#active];
+    for (let place = before.length - 1; place >= 0; place -= 1) if (!kept.includes(place)) this.#dropPanel(place);
+    this.#layout = layout;
+    const panels = layout.plots.map((plot, i) => this.#adoptPanel(before[kept[i] ?? -1], plot));
+    this.#grid.order(panels);
+    this.#active = layout.single ?? Math.max(0, panels.findIndex((panel) => panel === active));
+    panels.forEach((panel) => panel.invalidate());
+    return this.#arrange();
+  }
+
+  #adoptPanel(panel: PlotPanel | undefined, plot: Plot): PlotPanel {
+    if (panel === undefined) return this.#addPanel(plot);
+    panel.setPlot(plot, unitsOf(plot.traces, this.context.catalogue()));
+    return panel;
+  }
+
+  /** Asks the server again, for other numbers of columns. */
+  ask(): void {
+    this.#request();
   }
 
   /** The catalogue changed: units may be known now. */
@@ -323,7 +358,7 @@ export class Plots {
     this.show(this.#active);
   }
 
-  #addPanel(plot: Plot): void {
+  #addPanel(plot: Plot): PlotPanel {
     const view = this.#nextView;
     this.#nextView += 1;
     const shared = (): { window: TimeWindow; zone: Zone; palette: Palette; edge: bigint; marks: readonly Mark[] } => ({
@@ -332,6 +367,7 @@ export class Plots {
     const panel: PlotPanel = new PlotPanel(view, plot, this.#listener(() => panel), shared);
     panel.setPlot(plot, unitsOf(plot.traces, this.context.catalogue()));
     this.#grid.add(panel);
+    return panel;
   }
 
   #dropPanel(index: number): void {
@@ -404,7 +440,7 @@ export class Plots {
     this.#grid.panels.forEach((panel, i) => {
       const plot = plots[i];
       if (plot === undefined || (single !== null && single !== i)) this.context.live.closeView(panel.view);
-      else this.context.live.setView({ view: panel.view, traces: plot.traces, widthPx: panel.widthPx, ...window });
+      else this.context.live.setView({ view: panel.view, traces: plot.traces, widthPx: this.context.columns(panel.widthPx), ...window });
     });
     this.#schedule();
   }

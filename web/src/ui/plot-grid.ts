@@ -53,6 +53,13 @@ export class PlotGrid {
     panel.destroy();
   }
 
+  /** Puts the plots, which are all here, in this order. */
+  order(panels: readonly PlotPanel[]): void {
+    if (panels.every((panel, place) => panel === this.#panels[place])) return;
+    this.#panels.splice(0, this.#panels.length, ...panels);
+    this.element.append(...panels.map((panel) => panel.element));
+  }
+
   /** Places the plots according to the layout; `single` alone fills the page. */
   arrange(plots: readonly Plot[], single: number | null): void {
     setAttribute(this.element, 'data-single', single === null ? null : '');
