@@ -27,6 +27,7 @@ const PURE_DEPENDENCIES: &[(&str, &str)] = &[
         "serde",
         "derives how a value is written and read, in the types' own crate; generates code and nothing else",
     ),
+    ("serde_json", "JSON as functions of text"),
     ("schemars", "derives the schema of a type's JSON; generates code and nothing else"),
     ("zerocopy", "checked views of bytes as numbers without unsafe code of ours"),
     ("crc-fast", "CRC-32C and CRC-64/NVME as functions of bytes"),
