@@ -46,7 +46,7 @@ type Answers = Vec<Answer>;
 /// Serves one viewer until it leaves.
 pub(crate) async fn serve(socket: WebSocket, shared: Arc<Shared>, slot: ViewerSlot, visitor: Visitor) {
     let (answer, answers) = mpsc::channel(MAX_VIEWS);
-    let viewer = Viewer::new(slot.number);
+    let viewer = Viewer::new(slot.number, Arc::clone(&shared.pictures));
     let liveness = Liveness::new(shared.slots.bounds.patience, Instant::now());
     let mut connection = Connection {
         socket,
@@ -326,8 +326,11 @@ impl Connection {
 /// Result of a question to the store.
 type Answer = (StoreQuestion, Result<Option<StoredSpan>, StoreFailure>);
 
-/// Asks the store; an invalid name is not stored.
+/// Asks the store, unless it has answered another viewer meanwhile; an invalid name is not stored.
 fn answer_of(store: &dyn HistoryStore, question: StoreQuestion) -> Answer {
+    if question.is_answered() {
+        return (question, Ok(None));
+    }
     let span = question.stream.parse().map_or(Ok(None), |stream| {
         store.span(&StoredRequest { stream: &stream, channel: &question.channel, grid: question.grid })
     });

@@ -2,6 +2,7 @@
 //!
 //! Each scrape takes one snapshot of the accounts and writes it. Start with [`Picture::take`].
 
+mod frames;
 mod relayed;
 
 use std::fmt;
@@ -102,6 +103,7 @@ impl Picture {
         operators.retain(|operator| visitor.reads(&operator.name));
         picture.add_operators(&operators);
         picture.add_monitor(shared);
+        picture.add_frames(shared.pictures.counts());
         picture.add_keys(shared.reception.keys(), clock::wall());
         picture.add_disk(shared.store.as_ref().and_then(|store| store.disk()));
         picture

@@ -19,6 +19,7 @@ use crate::requests::Requests;
 use crate::steering::Desk;
 use crate::stored::HistoryStore;
 use crate::tls::Certificates;
+use crate::viewer::Pictures;
 use crate::viewers::Viewers;
 
 /// The most reads of the store at one time: the disk and the processors have other work.
@@ -40,6 +41,7 @@ pub(crate) struct Shared {
     /// True once the monitor stops. A channel rather than a [`sys::Cancellation`], since tasks wait for it.
     pub(crate) stopping: watch::Sender<bool>,
     pub(crate) viewers: Arc<Viewers>,
+    pub(crate) pictures: Arc<Pictures>,
     pub(crate) slots: Arc<Slots>,
     pub(crate) refusals: Refusals,
     pub(crate) requests: Requests,
@@ -80,6 +82,7 @@ impl Shared {
             cookie: parts.cookie,
             stopping: watch::Sender::new(false),
             viewers: Arc::new(Viewers::new(Arc::clone(&parts.slots))),
+            pictures: Arc::default(),
             slots: parts.slots,
             refusals: Refusals::default(),
             requests: parts.requests,

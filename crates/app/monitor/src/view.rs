@@ -26,14 +26,14 @@ const MAX_VIEW_COLUMNS: u64 = 1 << 18;
 const MAX_SPAN_NS: i64 = 10 * 366 * 86_400 * 1_000_000_000;
 
 /// A trace as requested by a page.
-#[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Deserialize)]
 pub(crate) struct TraceRequest {
     pub(crate) stream: String,
     pub(crate) channel: String,
 }
 
 /// A view as requested by a page.
-#[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Deserialize)]
 pub(crate) struct ViewRequest {
     pub(crate) view: u32,
     pub(crate) traces: Vec<TraceRequest>,
@@ -84,8 +84,6 @@ pub(crate) struct Trace {
     pub(crate) request: TraceRequest,
     /// End of the part shown to this viewer while it followed the newest data.
     pub(crate) shown_to: Option<WallTime>,
-    /// Answer of the store.
-    pub(crate) stored: Option<Stored>,
 }
 
 /// Answer of the store for a grid, with the time of the request.
@@ -98,7 +96,7 @@ pub(crate) struct Stored {
 
 impl Trace {
     pub(crate) const fn new(request: TraceRequest) -> Self {
-        Self { request, shown_to: None, stored: None }
+        Self { request, shown_to: None }
     }
 }
 

@@ -8,6 +8,9 @@
 mod form;
 mod kept;
 mod pace;
+mod picture;
+mod questions;
+mod trace;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,24 +20,24 @@ use sample::ColumnGrid;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use units::WallTime;
-use wire::{TraceState, ViewFrame};
+use wire::{FrameAddress, TraceShape, TraceState, ViewFrame};
 
 use crate::clock::Moment;
 use crate::history::{History, StreamSlot};
-use crate::memory::{RECORDED_LAG_NS, StreamMemory, element_of};
-use crate::stored::StoredSpan;
-use crate::view::{Drawn, Stored, Trace, ViewRequest, Wanted, draw, state_of, unknown};
+use crate::view::{Trace, ViewRequest, state_of};
 use form::as_read_by;
 use kept::Kept;
 use pace::{Allowance, Pace};
+use picture::{Drawing, Picture, Series};
+use trace::edge;
+
+pub(crate) use picture::{PictureCounts, Pictures};
+pub(crate) use questions::StoreQuestion;
 
 /// The most views of one viewer.
 pub(crate) const MAX_VIEWS: usize = 64;
 /// Maximum number of frames of one view sent and not confirmed: one is drawn while the next is in flight.
 pub(crate) const MAX_UNDER_WAY: usize = 2;
-
-/// Maximum time within which a recorder acknowledges received data, also on a busy disk.
-const ACKNOWLEDGED_NS: i64 = 10_000_000_000;
 
 /// Message of a page.
 #[derive(Debug, Deserialize)]
@@ -81,6 +84,7 @@ pub(crate) struct Viewer {
     /// The view that the last frame was made for.
     made: Option<u32>,
     allowance: Allowance,
+    pictures: Arc<Pictures>,
 }
 
 /// A view and its state for this viewer.
@@ -88,10 +92,10 @@ pub(crate) struct Viewer {
 struct View {
     request: ViewRequest,
     traces: Vec<Trace>,
-    /// Columns of each trace that the page has.
-    kept: Vec<Option<Kept>>,
-    /// State that the last frame was made from.
-    signature: Option<Signature>,
+    /// Pictures of what it asks for.
+    series: Arc<Series>,
+    /// The picture that the page has.
+    shown: Option<Arc<Picture>>,
     delivery: Delivery,
 }
 
@@ -108,13 +112,22 @@ struct Delivery {
     asked_at: Option<Instant>,
 }
 
+/// A frame that a page is to be sent.
+enum FrameDue {
+    /// Another page has had it drawn, or it is as it was.
+    Drawn(Arc<Picture>),
+    /// It is to be drawn on this grid, from this state.
+    ToDraw(ColumnGrid, Signature),
+}
+
 /// Everything that a frame depends on; equal signatures make equal pictures.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Signature {
     from: Option<WallTime>,
     streams: Vec<Option<StreamMark>>,
     further: u32,
-    stored: u32,
+    /// Number of answers of the store so far.
+    stored: u64,
 }
 
 /// State that a stream's picture in one window depends on.
@@ -134,19 +147,8 @@ pub(crate) struct Scenery<'a> {
     pub(crate) now: Moment,
 }
 
-/// A question to the store, to be answered with [`Viewer::stored`].
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct StoreQuestion {
-    pub(crate) view: u32,
-    pub(crate) trace: usize,
-    pub(crate) stream: String,
-    pub(crate) channel: String,
-    pub(crate) grid: ColumnGrid,
-    pub(crate) asked: WallTime,
-}
-
 impl Viewer {
-    pub(crate) fn new(number: u64) -> Self {
+    pub(crate) fn new(number: u64, pictures: Arc<Pictures>) -> Self {
         Self {
             number,
             views: BTreeMap::new(),
@@ -159,6 +161,7 @@ impl Viewer {
             turn: 0,
             made: None,
             allowance: Allowance::default(),
+            pictures,
         }
     }
 
@@ -185,22 +188,25 @@ impl Viewer {
         if self.views.len() >= MAX_VIEWS && !self.views.contains_key(&request.view) {
             return Err(format!("a page has at most {MAX_VIEWS} views; close one first"));
         }
-        let mut before = self.views.remove(&request.view);
+        let before = self.views.remove(&request.view);
         let mut traces: Vec<Trace> = request.traces.iter().cloned().map(Trace::new).collect();
-        if let Some(before) = &mut before {
+        if let Some(before) = &before {
             // A view that still follows the newest data keeps its count of elements not yet shown.
             let follows = before.request.end_ns.is_none() && request.end_ns.is_none();
             for trace in &mut traces {
-                let same = before.traces.iter_mut().find(|known| known.request == trace.request);
+                let same = before.traces.iter().find(|known| known.request == trace.request);
                 if let Some(same) = same {
                     trace.shown_to = same.shown_to.filter(|_| follows);
-                    trace.stored = same.stored.take();
                 }
             }
         }
+        let series = self.pictures.series(&request);
+        if let Some(before) = &before {
+            // Until the store has answered again, what it answered before is drawn.
+            series.take_over(&request.traces, &before.series, &before.request.traces);
+        }
         let delivery = before.map(|before| before.delivery).unwrap_or_default();
-        let kept = traces.iter().map(|_| None).collect();
-        let view = View { traces, kept, signature: None, delivery, request };
+        let view = View { traces, series, shown: None, delivery, request };
         self.views.insert(view.request.view, view);
         Ok(())
     }
@@ -231,10 +237,7 @@ impl Viewer {
             if view.delivery.next_at.is_some_and(|at| now < at) {
                 continue;
             }
-            let (grid, signature) = view.signature(scenery);
-            if view.signature.as_ref() == Some(&signature) {
-                continue;
-            }
+            let Some(due) = view.due(scenery) else { continue };
             if view.delivery.under_way.len() >= MAX_UNDER_WAY || self.allowance.is_spent(now) {
                 view.delivery.next_at = Some(now + Pace::FRAME);
                 // Skipped rather than delayed: the next frame shows the newest data of that time. The past does not
@@ -245,46 +248,26 @@ impl Viewer {
                 }
                 continue;
             }
-            return Some(self.make(number, &grid, signature, scenery));
+            return Some(self.make(number, due, scenery));
         }
         None
     }
 
-    fn make(
-        &mut self,
-        number: u32,
-        grid: &ColumnGrid,
-        signature: Signature,
-        scenery: Scenery<'_>,
-    ) -> Vec<u8> {
+    fn make(&mut self, number: u32, due: FrameDue, scenery: Scenery<'_>) -> Vec<u8> {
         let view = self.views.get_mut(&number).expect("its frame is due");
-        view.count_losses(grid, scenery, &mut self.lost);
-        let follows = view.follows();
-        let mut frame = ViewFrame {
-            frame: self.next_frame,
-            view: number,
-            live: follows,
-            thinned_further: view.further() > 1,
-            now: scenery.now.wall,
-            from: grid.from,
-            column_ns: grid.column_ns,
-            column_count: grid.count,
-            dropped_frames: self.dropped,
-            traces: Vec::with_capacity(view.traces.len()),
+        let picture = match due {
+            FrameDue::Drawn(picture) => picture,
+            FrameDue::ToDraw(grid, signature) => {
+                let draw = || view.draw(&grid, signature, scenery);
+                view.series.draw(view.further(), scenery, &self.pictures, draw)
+            }
         };
-        let mut moves = false;
-        for (index, trace) in view.traces.iter_mut().enumerate() {
-            let index = u16::try_from(index).expect("views have few traces");
-            let mut drawn = trace.draw(index, grid, follows, scenery);
-            moves |= drawn.holds_something;
-            let kept = &mut view.kept[usize::from(index)];
-            drawn.frame.shape = as_read_by(&view.request, drawn.frame.shape, grid, kept);
-            frame.traces.push(drawn.frame);
-        }
-        // An empty window does not have to move.
-        view.signature = Some(Signature { from: signature.from.filter(|_| moves), ..signature });
-        let mut bytes = Vec::new();
-        frame.encode(&mut bytes).expect("every bound of a frame was kept when it was made");
+        view.count_losses(&picture.grid, scenery, &mut self.lost);
+        view.was_shown(&picture);
+        let mut bytes = picture.encoded(view.shown.as_deref(), &self.pictures).to_vec();
+        let address = FrameAddress { frame: self.next_frame, view: number, dropped_frames: self.dropped };
+        ViewFrame::address(&mut bytes, address).expect("it was encoded a moment ago");
+        view.shown = Some(picture);
         view.delivery.sent(self.next_frame, scenery.now.steady);
         self.allowance.spend(bytes.len(), scenery.now.steady);
         self.made = Some(number);
@@ -307,48 +290,6 @@ impl Viewer {
         for view in self.views.values_mut() {
             let (grid, _) = view.signature(scenery);
             view.count_losses(&grid, scenery, &mut self.lost);
-        }
-    }
-
-    /// Returns the traces whose window extends behind live memory and whose store was not asked yet.
-    pub(crate) fn questions(&mut self, scenery: Scenery<'_>) -> Vec<StoreQuestion> {
-        let visible = self.visible;
-        let idle =
-            self.views.iter_mut().filter(|(_, view)| visible && view.delivery.may_ask(scenery.now.steady));
-        let mut questions = Vec::new();
-        for (number, view) in idle {
-            let (grid, _) = view.signature(scenery);
-            for (place, trace) in view.traces.iter().enumerate() {
-                if trace.needs_store(scenery.history, &grid) {
-                    questions.push(StoreQuestion {
-                        view: *number,
-                        trace: place,
-                        stream: trace.request.stream.clone(),
-                        channel: trace.request.channel.clone(),
-                        grid,
-                        asked: scenery.now.wall,
-                    });
-                    view.delivery.asking = true;
-                    view.delivery.asked_at = Some(scenery.now.steady);
-                }
-            }
-        }
-        questions
-    }
-
-    /// Applies the store's answers to the questions of one view.
-    pub(crate) fn stored(&mut self, answers: Vec<(StoreQuestion, Option<StoredSpan>)>) {
-        for (question, span) in answers {
-            let Some(view) = self.views.get_mut(&question.view) else { continue };
-            view.delivery.asking = false;
-            let traces = &mut view.traces;
-            let asked = traces.get_mut(question.trace).filter(|trace| {
-                trace.request.stream == question.stream && trace.request.channel == question.channel
-            });
-            if let (Some(trace), Some(span)) = (asked, span) {
-                trace.stored = Some(Stored { grid: question.grid, asked: question.asked, span });
-                view.signature = None;
-            }
         }
     }
 
@@ -389,12 +330,73 @@ impl View {
         let grid = self.request.grid(end, further);
         let mark = |slot: &Option<Arc<StreamSlot>>| slot.as_deref().map(|slot| self.mark(slot, &grid, now));
         let streams: Vec<_> = slots.iter().map(mark).collect();
-        let still = self.signature.as_ref().is_some_and(|last| last.from.is_none());
-        let same = self.signature.as_ref().is_some_and(|last| last.streams == streams);
+        let last = self.series.newest(further);
+        let still = last.as_ref().is_some_and(|last| last.signature.from.is_none());
+        let same = last.as_ref().is_some_and(|last| last.signature.streams == streams);
         let from = (!(still && same)).then_some(grid.from);
-        let stored = self.traces.iter().filter(|trace| trace.stored.is_some()).count();
-        let stored = u32::try_from(stored).unwrap_or(u32::MAX);
+        let stored = self.series.answers();
         (grid, Signature { from, streams, further, stored })
+    }
+
+    /// Returns the picture that the page does not have yet, or what it is to be drawn from.
+    fn due(&self, scenery: Scenery<'_>) -> Option<FrameDue> {
+        let newest = self.series.newest(self.further());
+        let is_shown = |picture: &Picture| self.shown.as_ref().is_some_and(|shown| shown.is(picture));
+        if let Some(young) = newest.as_ref().filter(|picture| picture.is_young(scenery)) {
+            return (!is_shown(young)).then(|| FrameDue::Drawn(Arc::clone(young)));
+        }
+        let (grid, signature) = self.signature(scenery);
+        match newest {
+            Some(picture) if picture.signature == signature => {
+                (!is_shown(&picture)).then_some(FrameDue::Drawn(picture))
+            }
+            Some(_) | None => Some(FrameDue::ToDraw(grid, signature)),
+        }
+    }
+
+    /// Draws every trace.
+    fn draw(&self, grid: &ColumnGrid, signature: Signature, scenery: Scenery<'_>) -> Drawing {
+        let mut frame = ViewFrame {
+            frame: 0,
+            view: 0,
+            live: self.follows(),
+            thinned_further: self.further() > 1,
+            now: scenery.now.wall,
+            from: grid.from,
+            column_ns: grid.column_ns,
+            column_count: grid.count,
+            dropped_frames: 0,
+            traces: Vec::with_capacity(self.traces.len()),
+        };
+        let (mut moves, mut newest, mut kept) = (false, Vec::new(), Vec::new());
+        for (index, trace) in self.traces.iter().enumerate() {
+            let index = u16::try_from(index).expect("views have few traces");
+            let mut drawn =
+                trace.draw(index, grid, self.series.stored(usize::from(index)).as_deref(), scenery);
+            moves |= drawn.holds_something;
+            newest.push(drawn.newest);
+            let shape = as_read_by(&self.request, drawn.frame.shape);
+            let columns = self.request.exact.then(|| Kept::of(&shape, grid)).flatten();
+            // Kept columns are put into the frame of each page.
+            drawn.frame.shape = if columns.is_some() { TraceShape::Points(Vec::new()) } else { shape };
+            kept.push(columns);
+            frame.traces.push(drawn.frame);
+        }
+        // An empty window does not have to move.
+        let signature = Signature { from: signature.from.filter(|_| moves), ..signature };
+        Drawing { signature, newest, frame, kept }
+    }
+
+    /// Records the end of the part shown of each trace.
+    fn was_shown(&mut self, picture: &Picture) {
+        let follows = self.follows();
+        for (trace, newest) in self.traces.iter_mut().zip(&picture.newest) {
+            // Elements passed over by a user who views the past are not losses.
+            trace.shown_to = newest.filter(|_| follows).map(|newest| {
+                let shown_to = trace.shown_to.unwrap_or(picture.grid.from);
+                newest.offset(1).max(shown_to)
+            });
+        }
     }
 
     /// Returns the changes of a stream that affect this view: all, or those of the past it shows.
@@ -411,7 +413,9 @@ impl View {
 
     /// Counts as lost the elements that left the window, which begins with the grid, before they were shown.
     fn count_losses(&mut self, grid: &ColumnGrid, scenery: Scenery<'_>, lost: &mut BTreeMap<String, u64>) {
-        for trace in &mut self.traces {
+        // Most traces were shown up to the present: no lock is taken for those.
+        let behind = |trace: &&mut Trace| trace.shown_to.is_some_and(|shown_to| shown_to < grid.from);
+        for trace in self.traces.iter_mut().filter(behind) {
             let Some(slot) = scenery.history.stream(&trace.request.stream) else { continue };
             let count = trace.slid_past(&slot.memory(), grid.from);
             if count > 0 {
@@ -439,73 +443,6 @@ impl Delivery {
     fn may_ask(&self, now: Instant) -> bool {
         !self.asking && self.asked_at.is_none_or(|asked| now.saturating_duration_since(asked) >= Pace::ASK)
     }
-}
-
-/// Returns the end of a view that follows: the newest time up to which all of its streams have data. A view shorter
-/// than a period shows the newest sample in its middle.
-fn edge(slots: &[Option<Arc<StreamSlot>>], span_ns: i64, now: Moment) -> WallTime {
-    let steady = slots.iter().flatten().filter_map(|slot| slot.memory().steady_edge(span_ns, now));
-    let steady: Vec<WallTime> = steady.collect();
-    let Some(latest) = steady.iter().copied().max() else {
-        let newest = slots.iter().flatten().filter_map(|slot| slot.memory().newest()).max();
-        return newest.map_or(now.wall, |(time, _)| time.offset(span_ns / 2));
-    };
-    // Recorded data beside live ones do not hold these back.
-    let earliest = latest.offset(-RECORDED_LAG_NS);
-    steady.into_iter().filter(|edge| *edge > earliest).min().unwrap_or(latest)
-}
-
-impl Trace {
-    /// Draws the trace, and records the end of the part shown.
-    fn draw(&mut self, index: u16, grid: &ColumnGrid, follows: bool, scenery: Scenery<'_>) -> Drawn {
-        let stored = self.stored.as_ref().and_then(|stored| stored.span.shifted(&stored.grid, grid));
-        let wanted = Wanted { index, channel: &self.request.channel, stored: stored.as_ref() };
-        let Some(slot) = scenery.history.stream(&self.request.stream) else {
-            return unknown(wanted, grid);
-        };
-        let drawn = draw(wanted, &mut slot.memory(), grid, scenery.now);
-        // Elements passed over by a user who views the past are not losses.
-        self.shown_to = drawn.newest.filter(|_| follows).map(|newest| {
-            let shown_to = self.shown_to.unwrap_or(grid.from);
-            newest.offset(1).max(shown_to)
-        });
-        drawn
-    }
-
-    /// Returns the number of samples before `from`, the new beginning of the window, that were never shown.
-    fn slid_past(&mut self, memory: &StreamMemory, from: WallTime) -> u64 {
-        let Some(shown_to) = self.shown_to.filter(|shown_to| *shown_to < from) else { return 0 };
-        self.shown_to = Some(from);
-        never_shown(memory, &self.request.channel, shown_to, from)
-    }
-
-    /// Returns whether the window extends behind live memory and the store's answer for that is missing.
-    fn needs_store(&self, history: &History, grid: &ColumnGrid) -> bool {
-        let since = history.stream(&self.request.stream).and_then(|slot| {
-            let memory = slot.memory();
-            let element = element_of(&memory.info.schema, &self.request.channel)?;
-            memory.envelope(element)?.memory_from()
-        });
-        let end = grid.edge(grid.count);
-        let needed = grid.from..since.map_or(end, |since| since.min(end));
-        let covered = |stored: &Stored| {
-            let of = &stored.grid;
-            let all = of.from <= needed.start && of.edge(of.count) >= needed.end;
-            // Younger data may not have been acknowledged when the store was asked.
-            let acknowledged = stored.asked.nanos_since(needed.end) >= ACKNOWLEDGED_NS;
-            of.column_ns == grid.column_ns && all && acknowledged
-        };
-        needed.start < needed.end && !self.stored.as_ref().is_some_and(covered)
-    }
-}
-
-/// Returns the number of samples from `shown_to` up to `from`, the beginning of the window.
-fn never_shown(memory: &StreamMemory, channel: &str, shown_to: WallTime, from: WallTime) -> u64 {
-    let span = u64::try_from(from.nanos_since(shown_to)).unwrap_or(0);
-    let element = element_of(&memory.info.schema, channel);
-    let envelope = element.and_then(|element| memory.envelope(element)).filter(|_| span > 0);
-    let passed = ColumnGrid { from: shown_to, column_ns: span.max(1), count: 1 };
-    envelope.map_or(0, |envelope| envelope.columns(&passed)[0].present)
 }
 
 #[cfg(test)]

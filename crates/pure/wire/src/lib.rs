@@ -49,8 +49,8 @@ pub use header::{Kind, MAGIC, MAX_HEADER_BYTES, Numbered, VERSION};
 pub use identity::stream_id;
 pub use malformed::{BufferTooSmall, Malformed, Reason};
 pub use page::{
-    Extremes, GapCause, MeanShare, PageFrameError, PageGap, PagePoint, TraceFrame, TraceShape, TraceState,
-    ViewFrame,
+    Extremes, FrameAddress, GapCause, MeanShare, PageFrameError, PageGap, PagePoint, TraceFrame, TraceShape,
+    TraceState, ViewFrame,
 };
 pub use page::{MAX_PAGE_COLUMNS, MAX_PAGE_GAPS, MAX_PAGE_TRACES, PAGE_MAGIC, PAGE_VERSION};
 pub use relayed::{

@@ -172,6 +172,17 @@ pub enum GapCause {
     Unsettled,
 }
 
+/// What differs between the pages that are sent the same picture.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FrameAddress {
+    /// The connection's frames, from 0.
+    pub frame: u32,
+    /// Number of the view, chosen by the page.
+    pub view: u32,
+    /// Frames not shown to this viewer since it connected.
+    pub dropped_frames: u32,
+}
+
 /// Reason why bytes are not a frame, or a view does not fit into a frame.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -265,6 +276,19 @@ impl ViewFrame {
         };
         bytes.extend_from_slice(header.as_bytes());
         self.traces.iter().for_each(|trace| trace.encode(bytes));
+        Ok(())
+    }
+
+    /// Writes into an encoded frame what differs between the pages that it is sent to.
+    ///
+    /// # Errors
+    /// [`PageFrameError`] for bytes that are shorter than the head of a frame.
+    pub fn address(bytes: &mut [u8], to: FrameAddress) -> Result<(), PageFrameError> {
+        let too_short = PageFrameError::TooShort { part: "header", actual: bytes.len() };
+        let (head, _) = layout::Frame::mut_from_prefix(bytes).map_err(|_| too_short)?;
+        head.frame = to.frame.into();
+        head.view = to.view.into();
+        head.dropped_frames = to.dropped_frames.into();
         Ok(())
     }
 

@@ -12,33 +12,41 @@ pub(super) struct Kept {
     column_ns: u64,
     first: u32,
     columns: Vec<Column>,
+    has_means: bool,
 }
 
 /// The extremes of a column, and its mean for a page that reads it.
 type Column = ([f64; 2], Option<MeanShare>);
 
-/// Returns the shape without its leading columns that the previous frame had, and records it for the next one.
-pub(super) fn without_kept(shape: TraceShape, grid: &ColumnGrid, previous: &mut Option<Kept>) -> TraceShape {
-    let TraceShape::Columns { first, extremes, means, .. } = shape else {
-        *previous = None;
-        return shape;
-    };
-    let mean = |place: usize| means.as_ref().map(|means| means[place]);
-    let columns = extremes.to_vec().into_iter().enumerate().map(|(place, pair)| (pair, mean(place)));
-    let columns: Vec<Column> = columns.collect();
-    let kept = previous.as_ref().map_or(0, |previous| previous.unchanged(grid, first, &columns));
-    let changed = columns[kept..].iter().map(|(pair, _)| *pair).collect();
-    let means = means.map(|means| means[kept..].to_vec());
-    let count = u32::try_from(kept).expect("a view has few columns");
-    *previous = Some(Kept { from: grid.from, column_ns: grid.column_ns, first, columns });
-    TraceShape::Columns { kept: count, first: first + count, extremes: Extremes::exact(changed), means }
-}
-
 impl Kept {
-    /// Returns how many of the columns from `first` on are at the same times and have the same content as here.
-    fn unchanged(&self, grid: &ColumnGrid, first: u32, columns: &[Column]) -> usize {
-        let Some(begin) = self.place_of(grid, first) else { return 0 };
-        let pairs = self.columns[begin..].iter().zip(columns);
+    /// Takes the columns of a shape; `None` if it has none.
+    pub(super) fn of(shape: &TraceShape, grid: &ColumnGrid) -> Option<Self> {
+        let TraceShape::Columns { first, extremes, means, .. } = shape else { return None };
+        let mean = |place: usize| means.as_ref().map(|means| means[place]);
+        let columns = extremes.to_vec().into_iter().enumerate().map(|(place, pair)| (pair, mean(place)));
+        let (columns, has_means) = (columns.collect(), means.is_some());
+        Some(Self { from: grid.from, column_ns: grid.column_ns, first: *first, columns, has_means })
+    }
+
+    /// Returns the shape for a page that has the `previous` columns: without leading ones that are those.
+    pub(super) fn sent_after(&self, previous: Option<&Self>) -> TraceShape {
+        let kept = previous.map_or(0, |previous| previous.unchanged(self));
+        let changed = &self.columns[kept..];
+        let means = changed.iter().filter_map(|(_, mean)| *mean).collect();
+        let count = u32::try_from(kept).expect("a view has few columns");
+        TraceShape::Columns {
+            kept: count,
+            first: self.first + count,
+            extremes: Extremes::exact(changed.iter().map(|(pair, _)| *pair).collect()),
+            means: self.has_means.then_some(means),
+        }
+    }
+
+    /// Returns how many leading columns of the next frame are at the same times and have the same content as here.
+    fn unchanged(&self, next: &Self) -> usize {
+        let grid = ColumnGrid { from: next.from, column_ns: next.column_ns, count: 0 };
+        let Some(begin) = self.place_of(&grid, next.first) else { return 0 };
+        let pairs = self.columns[begin..].iter().zip(&next.columns);
         pairs.take_while(|(old, new)| same(&old.0, &new.0) && old.1 == new.1).count()
     }
 
@@ -61,6 +69,14 @@ fn same(a: &[f64; 2], b: &[f64; 2]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Returns the shape as it is sent, and records it for the next one.
+    fn without_kept(shape: TraceShape, grid: &ColumnGrid, previous: &mut Option<Kept>) -> TraceShape {
+        let kept = Kept::of(&shape, grid);
+        let sent = kept.as_ref().map_or(shape, |kept| kept.sent_after(previous.as_ref()));
+        *previous = kept;
+        sent
+    }
 
     const EMPTY: [f64; 2] = [f64::NAN; 2];
 

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 /// Observation time before the coarseness changes: a shorter one would follow every short delay.
 const WATCHED: Duration = Duration::from_secs(2);
 /// Maximum coarseness: a view that is never quick enough gets a quarter of the requested columns.
-const MAX_FURTHER: u32 = 4;
+pub(super) const MAX_FURTHER: u32 = 4;
 /// Making frames for one view takes at most this fraction of a processor.
 const MOST_OF_A_PROCESSOR: u32 = 5;
 

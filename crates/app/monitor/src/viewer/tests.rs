@@ -1,7 +1,9 @@
 //! A viewer's credit, drops and losses, frame by frame.
 
+use super::trace::ACKNOWLEDGED_NS;
 use super::*;
 use crate::scene::{self, SECOND};
+use crate::stored::StoredSpan;
 use ledger::{Stage, StageCounts};
 use tallycast::StreamInfo;
 use units::Random;
@@ -21,7 +23,7 @@ impl Scene {
         let info = Arc::new(scene::info("lab/x", 1_000));
         let now = scene::moment(WallTime::from_nanos(100 * SECOND));
         history.begin(&info, now);
-        Self { history, info, viewer: Viewer::new(7), now, next_index: 0 }
+        Self { history, info, viewer: Viewer::new(7, Arc::default()), now, next_index: 0 }
     }
 
     /// Advances the time, with data for all of it.

@@ -190,6 +190,17 @@ fn golden_frames_are_written_and_read_byte_for_byte() {
 }
 
 #[test]
+fn a_frame_addressed_to_a_page_is_the_frame_made_for_it() {
+    let mut bytes = encoded(&columns());
+    let to = FrameAddress { frame: 7, view: 3, dropped_frames: 11 };
+    ViewFrame::address(&mut bytes, to).unwrap();
+    assert_eq!(bytes, encoded(&ViewFrame { frame: 7, view: 3, dropped_frames: 11, ..columns() }));
+    let head = size_of::<layout::Frame>();
+    assert!(ViewFrame::address(&mut bytes[..head], to).is_ok());
+    assert!(ViewFrame::address(&mut bytes[..head - 1], to).is_err());
+}
+
+#[test]
 fn a_frame_cut_anywhere_is_refused() {
     for frame in [columns(), points(), exact(), with_means(), relayed(), unknown()] {
         let whole = encoded(&frame);

@@ -1,0 +1,84 @@
+//! Questions to the store: for what lies behind live memory, asked by one viewer for all that show the same.
+
+use std::sync::Arc;
+
+use sample::ColumnGrid;
+use units::WallTime;
+
+use super::picture::Series;
+use super::{Scenery, Viewer};
+use crate::stored::StoredSpan;
+use crate::view::Stored;
+
+/// A question to the store, to be answered with [`Viewer::stored`].
+#[derive(Clone, Debug)]
+pub(crate) struct StoreQuestion {
+    pub(crate) view: u32,
+    pub(crate) trace: usize,
+    pub(crate) stream: String,
+    pub(crate) channel: String,
+    pub(crate) grid: ColumnGrid,
+    pub(crate) asked: WallTime,
+    /// The series that waits for the answer.
+    series: Arc<Series>,
+    /// Number of the series' answers when it was asked.
+    answers: u64,
+}
+
+impl StoreQuestion {
+    /// Returns whether the store has answered it meanwhile, to another viewer.
+    pub(crate) fn is_answered(&self) -> bool {
+        self.series.stored(self.trace).is_some() && self.series.answers() != self.answers
+    }
+}
+
+impl Viewer {
+    /// Returns the traces whose window extends behind live memory and whose store was not asked yet.
+    pub(crate) fn questions(&mut self, scenery: Scenery<'_>) -> Vec<StoreQuestion> {
+        let visible = self.visible;
+        let idle =
+            self.views.iter_mut().filter(|(_, view)| visible && view.delivery.may_ask(scenery.now.steady));
+        let mut questions = Vec::new();
+        for (number, view) in idle {
+            let (grid, _) = view.signature(scenery);
+            for (place, trace) in view.traces.iter().enumerate() {
+                let stored = view.series.stored(place);
+                if trace.needs_store(scenery.history, &grid, stored.as_deref()) {
+                    questions.push(StoreQuestion {
+                        view: *number,
+                        trace: place,
+                        stream: trace.request.stream.clone(),
+                        channel: trace.request.channel.clone(),
+                        grid,
+                        asked: scenery.now.wall,
+                        series: Arc::clone(&view.series),
+                        answers: view.series.answers(),
+                    });
+                    view.delivery.asking = true;
+                    view.delivery.asked_at = Some(scenery.now.steady);
+                }
+            }
+        }
+        questions
+    }
+
+    /// Applies the store's answers to the questions of one view.
+    pub(crate) fn stored(&mut self, answers: Vec<(StoreQuestion, Option<StoredSpan>)>) {
+        for (question, span) in answers {
+            let StoreQuestion { trace, grid, asked, series, .. } = question;
+            let stored = span.map(|span| Arc::new(Stored { grid, asked, span }));
+            if let Some(stored) = &stored {
+                series.answered(trace, Arc::clone(stored));
+            }
+            let Some(view) = self.views.get_mut(&question.view) else { continue };
+            view.delivery.asking = false;
+            // The page may show another window by now, of which the answer has a part.
+            let is_asked = view.traces.get(trace).is_some_and(|trace| {
+                trace.request.stream == question.stream && trace.request.channel == question.channel
+            });
+            if let (true, false, Some(stored)) = (is_asked, Arc::ptr_eq(&view.series, &series), stored) {
+                view.series.answered(trace, stored);
+            }
+        }
+    }
+}
