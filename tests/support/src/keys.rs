@@ -14,6 +14,8 @@ use serde_json::Value;
 
 /// Objects whose keys are data, not published names: their keys are written as `*`.
 const MAPS: &[&str] = &[
+    "field_revisions",
+    "fields",
     "inputs",
     "labels",
     "lost",

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use access::{Decision, Ground, May, Policy, Principal, PrincipalName, Reach};
+use access::{Decision, Ground, Kind, May, Policy, Principal, PrincipalName, Reach};
 use axum::http::{HeaderMap, Method, header};
 use identity::{Folder, FolderError, Identity, Refresh, Secret, SessionId, SignInError, UserSessions};
 use sample::{StreamName, StreamPattern};
@@ -200,6 +200,15 @@ impl Visitor {
     /// Returns the principal as the access file names it.
     pub(crate) fn name(&self) -> String {
         self.principal.to_string()
+    }
+
+    /// Returns the name by which others know it; `None` without proof.
+    pub(crate) fn user(&self) -> Option<String> {
+        match self.principal.kind() {
+            Kind::Anonymous => None,
+            Kind::User(name) => Some(name.to_string()),
+            _ => Some(self.name()),
+        }
     }
 
     /// Returns whether what it proved itself with is still valid.

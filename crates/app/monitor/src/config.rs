@@ -66,6 +66,9 @@ pub struct MonitorConfig {
     pub inject: Option<Arc<dyn InjectControl>>,
     /// Keys of its connections to apps that take commands over secured connections only; the apps it lists are trusted.
     pub steering_keys: Option<Keys>,
+    /// Folder of the shared views; by default that of the port, `$XDG_STATE_HOME/tallycast/views/PORT`. With port 0 there is
+    /// none by default, and shared views end with the monitor.
+    pub shared_views: Option<PathBuf>,
     /// Accepted `Host` names, in addition to the bound address, `localhost` and the host's own name.
     pub allowed_hosts: Vec<String>,
     /// The most pages of one address, 1 to [`MAX_PAGES`]; its share of the connections is the same.
@@ -94,10 +97,19 @@ impl MonitorConfig {
             history: None,
             inject: None,
             steering_keys: None,
+            shared_views: None,
             allowed_hosts: Vec::new(),
             pages_per_address: DEFAULT_PAGES_PER_ADDRESS,
             patience: PATIENCE,
         }
+    }
+
+    /// Returns the folder of the shared views.
+    pub(crate) fn shared_views_folder(&self) -> Option<PathBuf> {
+        // A port that the system chooses is another one the next time.
+        let port = Some(self.listen.port()).filter(|port| *port != 0);
+        let of_port = |port: u16| Some(sys::folders::state()?.join(format!("tallycast/views/{port}")));
+        self.shared_views.clone().or_else(|| port.and_then(of_port))
     }
 
     /// Shows the archive in `root` behind live memory; it may be created later.

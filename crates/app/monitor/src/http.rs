@@ -7,6 +7,7 @@ mod query;
 mod reading;
 mod session;
 mod steer;
+mod views;
 
 use std::sync::Arc;
 
@@ -52,6 +53,11 @@ pub(crate) fn router(shared: Arc<Shared>) -> Router {
         .route("/api/derive", post(graph::derive))
         .route("/api/steer", get(steer::apps))
         .route("/api/steer/{*app}", get(steer::app).put(steer::command).post(steer::action))
+        .route("/api/views", get(views::list))
+        .route(
+            "/api/views/{name}",
+            get(views::view).put(views::put).patch(views::patch).delete(views::delete),
+        )
         .route("/api/inject", get(control::injection).post(control::inject))
         .route("/api/session", get(session::session))
         .route("/api/sessions", get(session::sessions).delete(session::end_sessions))
@@ -153,6 +159,12 @@ mod tests {
             (preview::MAX_SIDE as usize, "pixels of a picture's side"),
             (control::MAX_PATTERNS, "patterns joined"),
             (::graph::plan::MAX_NODES, "nodes of the graph"),
+            (shared_view::MAX_DOCUMENTS, "shared views"),
+            (shared_view::MAX_DOCUMENT_BYTES, "bytes of the fields of a shared view, as JSON"),
+            (shared_view::MAX_EDIT_FIELDS, "fields of an edit of a shared view"),
+            (shared_view::MAX_ORDER, "plots in the order of a shared view"),
+            (shared_view::MAX_NOTES_CHARACTERS, "characters of its notes"),
+            (shared_view::MAX_TITLE_CHARACTERS, "characters of its title"),
         ];
         assert_eq!(rows, limits.map(|(limit, what)| (limit, what.to_owned())));
     }
@@ -164,7 +176,7 @@ mod tests {
             router.lines().filter_map(|line| line.trim().strip_prefix(".route(\"")?.split('"').next());
         let paths: Vec<_> = paths.collect();
         assert!(paths.len() > 10);
-        for path in paths.into_iter().map(|path| path.replace("{*app}", "APP")) {
+        for path in paths.into_iter().map(|path| path.replace("{*app}", "APP").replace("{name}", "NAME")) {
             assert!(
                 PAGE.contains(&format!("{path}`"))
                     || PAGE.contains(&format!("{path}?"))

@@ -37,6 +37,7 @@ mod scene;
 mod server;
 mod server_info;
 mod shared;
+mod shared_views;
 mod steering;
 mod stored;
 mod tls;

@@ -4,6 +4,8 @@
 //! socket that accepts nothing for half a minute is closed, and so is a page that answers no ping. Start with
 //! [`serve`].
 
+mod shared_view;
+
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -59,6 +61,7 @@ pub(crate) async fn serve(socket: WebSocket, shared: Arc<Shared>, slot: ViewerSl
         liveness,
         noted: String::new(),
         visitor: visitor.clone(),
+        follows_view: false,
     };
     let asked = Arc::clone(&connection.shared);
     tokio::select! {
@@ -67,6 +70,7 @@ pub(crate) async fn serve(socket: WebSocket, shared: Arc<Shared>, slot: ViewerSl
         // The page left or was dropped: there is no recipient for an error.
         _ = connection.run(answers) => {}
     }
+    connection.leave_shared_view();
     // Elements not yet shown to it are lost.
     connection.viewer.count_losses(scenery(&connection.shared));
     connection.slot.count(connection.viewer.counts());
@@ -84,6 +88,8 @@ struct Connection {
     /// The last note, which is not repeated.
     noted: String,
     visitor: Visitor,
+    /// True while it follows a shared view.
+    follows_view: bool,
 }
 
 impl Connection {
@@ -102,6 +108,7 @@ impl Connection {
 
     async fn run(&mut self, mut answers: mpsc::Receiver<Answers>) -> Result<(), Gone> {
         let mut stopping = self.shared.stopping.subscribe();
+        let mut shared_views = self.shared.shared_views.subscribe();
         let server = ServerInfo::of(&self.shared);
         let hello = json!({"type": "hello", "page_protocol": wire::PAGE_VERSION, "server": server});
         self.say(hello.to_string()).await?;
@@ -116,12 +123,15 @@ impl Connection {
                 }
                 // Before the page's messages, which may arrive without end; answers come at most as often as it asks.
                 Some(answers) = answers.recv() => self.take(answers).await?,
+                // An error means that the monitor is gone, which `stopping` tells.
+                Ok(()) = shared_views.changed(), if self.follows_view => {}
                 heard = self.socket.recv() => {
                     self.liveness.heard();
                     self.hear(heard).await?;
                 }
                 () = sleep_until(next) => self.check_liveness().await?,
             }
+            self.tell_shared_view().await?;
             self.speak().await?;
         }
     }
@@ -134,6 +144,7 @@ impl Connection {
         } else {
             self.liveness.next()
         };
+        let next = self.shared_view_due().map_or(next, |due| next.min(due));
         next.min(self.liveness.next())
     }
 
@@ -175,6 +186,9 @@ impl Connection {
                     "a message has at most {MAX_MESSAGE_BYTES} bytes, not {given}; send less at once"
                 ))
                 .await;
+        }
+        if shared_view::is_about_one(text) {
+            return self.about_shared_view(text).await;
         }
         let mut message = match serde_json::from_str::<PageMessage>(text) {
             Ok(message) => message,

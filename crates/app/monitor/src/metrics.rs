@@ -4,6 +4,7 @@
 
 mod frames;
 mod relayed;
+mod shared_views;
 
 use std::fmt;
 use std::time::Duration;
@@ -103,6 +104,7 @@ impl Picture {
         operators.retain(|operator| visitor.reads(&operator.name));
         picture.add_operators(&operators);
         picture.add_monitor(shared);
+        picture.add_shared_views(&shared.shared_views.counts());
         picture.add_frames(shared.pictures.counts());
         picture.add_keys(shared.reception.keys(), clock::wall());
         picture.add_disk(shared.store.as_ref().and_then(|store| store.disk()));

@@ -5,6 +5,7 @@ use axum::http::header::WWW_AUTHENTICATE;
 use axum::http::{HeaderValue, Method, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde_json::json;
+use shared_view::Refusal;
 use std::time::Duration;
 
 use crate::connections::TurnedAway;
@@ -122,6 +123,26 @@ impl Refused {
         let text = error.to_string();
         let (error, help) = text.split_once('\n').unwrap_or((&text, "see docs/protocol/page.md"));
         Self::bad(error, help)
+    }
+
+    /// Refuses to replace a plot of a shared view that has a trace which the visitor may not see, and which is not named.
+    pub(crate) fn hidden_trace(plot: &str) -> Self {
+        let error = format!("`{plot}` has traces that you may not read, and so may not replace");
+        let refused = Self::new(StatusCode::FORBIDDEN, error, "leave this plot as it is, or fork the view");
+        refused.by("hidden_trace", "a plot is written by those who may read all of its streams")
+    }
+
+    /// Refuses something about a shared view.
+    pub(crate) fn shared_view(refusal: &Refusal) -> Self {
+        let status = match refusal {
+            Refusal::NoView(_) | Refusal::NoLink => StatusCode::NOT_FOUND,
+            Refusal::Exists(_) | Refusal::Stale { .. } => StatusCode::PRECONDITION_FAILED,
+            Refusal::Presented(_) | Refusal::TooManyViews => StatusCode::CONFLICT,
+            Refusal::TooLarge(_) => StatusCode::PAYLOAD_TOO_LARGE,
+            Refusal::ReadOnly | Refusal::Right(_) => StatusCode::FORBIDDEN,
+            _ => StatusCode::BAD_REQUEST,
+        };
+        Self { status, ..Self::because(refusal) }
     }
 
     pub(crate) fn no_stream(name: &str) -> Self {

@@ -25,6 +25,7 @@ use crate::operators::{Operators, check_operators};
 use crate::requests::{Command, Requests};
 use crate::revocation::refresh;
 use crate::shared::{Parts, Shared};
+use crate::shared_views::{self, ViewBoard};
 use crate::steering::{Desk, tend};
 use crate::tls::{Authority, Certificates};
 
@@ -77,6 +78,7 @@ pub fn start(config: MonitorConfig) -> Result<MonitorHandle, MonitorError> {
         requests: Requests::new(commands, config.patterns.clone()),
         slots: Arc::new(Slots::new(bounds(&config))),
         desk: Desk::new(config.node.clone(), config.steering_keys.clone()),
+        shared_views: ViewBoard::open(config.shared_views_folder()),
     }));
     if !address.ip().is_loopback() && !shared.gatekeeper.has_users() {
         tracing::warn!("no user can sign in at {address}\nadd one: tallycast access user add NAME");
@@ -149,6 +151,8 @@ impl MonitorHandle {
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_timeout(STOP_PATIENCE);
         }
+        // Whatever failed has been said and counted; this is the last attempt.
+        drop(self.shared.shared_views.save());
         // An intake that panicked has printed the cause; its last accounts are kept.
         accounts.and_then(Result::ok).unwrap_or_else(|| self.shared.history.accounts())
     }
@@ -246,6 +250,7 @@ fn serve(listener: TcpListener, shared: &Arc<Shared>) -> io::Result<Runtime> {
     };
     runtime.spawn(refresh(Arc::clone(&shared.gatekeeper), stopped()));
     runtime.spawn(tend(Arc::clone(shared), stopped()));
+    runtime.spawn(shared_views::keep(Arc::clone(shared), stopped()));
     let stopped = stopped();
     runtime.spawn(async move {
         if let Err(error) = axum::serve(gate, router).with_graceful_shutdown(stopped).await {

@@ -16,6 +16,7 @@ use crate::operators::{OperatorBoard, OperatorStatus, lock};
 use crate::reception::Reception;
 use crate::refusals::Refusals;
 use crate::requests::Requests;
+use crate::shared_views::ViewBoard;
 use crate::steering::Desk;
 use crate::stored::HistoryStore;
 use crate::tls::Certificates;
@@ -48,6 +49,7 @@ pub(crate) struct Shared {
     pub(crate) reception: Reception,
     pub(crate) operators: OperatorBoard,
     pub(crate) desk: Desk,
+    pub(crate) shared_views: ViewBoard,
 }
 
 /// Initial parts of a monitor, apart from those that begin empty.
@@ -65,6 +67,7 @@ pub(crate) struct Parts {
     pub(crate) requests: Requests,
     pub(crate) slots: Arc<Slots>,
     pub(crate) desk: Desk,
+    pub(crate) shared_views: ViewBoard,
 }
 
 impl Shared {
@@ -89,6 +92,7 @@ impl Shared {
             reception: Reception::default(),
             operators: OperatorBoard::default(),
             desk: parts.desk,
+            shared_views: parts.shared_views,
         }
     }
 

@@ -16,6 +16,7 @@ mod page;
 mod reading;
 mod roles;
 mod scene;
+mod shared_views;
 mod steer;
 mod strangers;
 mod tls;

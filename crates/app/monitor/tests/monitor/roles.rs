@@ -52,7 +52,7 @@ impl Access {
         std::fs::rename(draft, self.folder.rules_path()).unwrap();
     }
 
-    fn token(&self, name: &str, scopes: &str) -> Secret {
+    pub(crate) fn token(&self, name: &str, scopes: &str) -> Secret {
         let scopes: MaySet = scopes.parse().unwrap();
         self.folder.change_tokens(|tokens| tokens.issue(named(name), scopes, None)).unwrap()
     }

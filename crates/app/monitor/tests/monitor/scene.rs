@@ -124,6 +124,10 @@ fn published_name(method: &str, path: &str, status: u16) -> String {
             "PUT" => "api/steer-command".to_owned(),
             _ => "api/steer-action".to_owned(),
         },
+        (200, path) if path.starts_with("/api/views/") => match method {
+            "GET" => "api/shared-view".to_owned(),
+            _ => "api/shared-view-written".to_owned(),
+        },
         (200, path) => path.trim_start_matches('/').to_owned(),
         _ => "api/refused".to_owned(),
     }
@@ -163,7 +167,16 @@ pub(crate) enum Said {
 
 impl Page {
     pub(crate) fn open(address: SocketAddr) -> Self {
-        let request = format!("ws://{address}/api/live").into_client_request().unwrap();
+        Self::open_as(address, "")
+    }
+
+    /// Opens it with a session's cookie, as a page of this server does.
+    pub(crate) fn open_as(address: SocketAddr, cookie: &str) -> Self {
+        let mut request = format!("ws://{address}/api/live").into_client_request().unwrap();
+        if !cookie.is_empty() {
+            request.headers_mut().insert("Cookie", cookie.parse().unwrap());
+            request.headers_mut().insert("Origin", format!("http://{address}").parse().unwrap());
+        }
         let stream = TcpStream::connect(address).unwrap();
         stream.set_read_timeout(Some(WATCHDOG)).unwrap();
         let (socket, _) = tungstenite::client(request, stream).unwrap();
