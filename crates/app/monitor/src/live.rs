@@ -48,7 +48,7 @@ type Answers = Vec<Answer>;
 /// Serves one viewer until it leaves.
 pub(crate) async fn serve(socket: WebSocket, shared: Arc<Shared>, slot: ViewerSlot, visitor: Visitor) {
     let (answer, answers) = mpsc::channel(MAX_VIEWS);
-    let viewer = Viewer::new(slot.number, Arc::clone(&shared.pictures));
+    let viewer = Viewer::new(slot.number, Arc::clone(&shared.renditions));
     let liveness = Liveness::new(shared.slots.bounds.patience, Instant::now());
     let mut connection = Connection {
         socket,

@@ -105,7 +105,7 @@ impl Picture {
         picture.add_operators(&operators);
         picture.add_monitor(shared);
         picture.add_shared_views(&shared.shared_views.counts());
-        picture.add_frames(shared.pictures.counts());
+        picture.add_frames(shared.renditions.counts());
         picture.add_keys(shared.reception.keys(), clock::wall());
         picture.add_disk(shared.store.as_ref().and_then(|store| store.disk()));
         picture

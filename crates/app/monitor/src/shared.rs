@@ -20,7 +20,7 @@ use crate::shared_views::ViewBoard;
 use crate::steering::Desk;
 use crate::stored::HistoryStore;
 use crate::tls::Certificates;
-use crate::viewer::Pictures;
+use crate::viewer::Renditions;
 use crate::viewers::Viewers;
 
 /// The most reads of the store at one time: the disk and the processors have other work.
@@ -42,7 +42,7 @@ pub(crate) struct Shared {
     /// True once the monitor stops. A channel rather than a [`sys::Cancellation`], since tasks wait for it.
     pub(crate) stopping: watch::Sender<bool>,
     pub(crate) viewers: Arc<Viewers>,
-    pub(crate) pictures: Arc<Pictures>,
+    pub(crate) renditions: Arc<Renditions>,
     pub(crate) slots: Arc<Slots>,
     pub(crate) refusals: Refusals,
     pub(crate) requests: Requests,
@@ -85,7 +85,7 @@ impl Shared {
             cookie: parts.cookie,
             stopping: watch::Sender::new(false),
             viewers: Arc::new(Viewers::new(Arc::clone(&parts.slots))),
-            pictures: Arc::default(),
+            renditions: Arc::default(),
             slots: parts.slots,
             refusals: Refusals::default(),
             requests: parts.requests,

@@ -8,8 +8,8 @@
 mod form;
 mod kept;
 mod pace;
-mod picture;
 mod questions;
+mod rendition;
 mod trace;
 
 use std::collections::BTreeMap;
@@ -28,11 +28,11 @@ use crate::view::{Trace, ViewRequest, state_of};
 use form::as_read_by;
 use kept::Kept;
 use pace::{Allowance, Pace};
-use picture::{Drawing, Picture, Series};
+use rendition::{Drawing, Rendition, Series};
 use trace::edge;
 
-pub(crate) use picture::{PictureCounts, Pictures};
 pub(crate) use questions::StoreQuestion;
+pub(crate) use rendition::{RenditionCounts, Renditions};
 
 /// The most views of one viewer.
 pub(crate) const MAX_VIEWS: usize = 64;
@@ -84,7 +84,7 @@ pub(crate) struct Viewer {
     /// The view that the last frame was made for.
     made: Option<u32>,
     allowance: Allowance,
-    pictures: Arc<Pictures>,
+    renditions: Arc<Renditions>,
 }
 
 /// A view and its state for this viewer.
@@ -92,10 +92,10 @@ pub(crate) struct Viewer {
 struct View {
     request: ViewRequest,
     traces: Vec<Trace>,
-    /// Pictures of what it asks for.
+    /// Renditions of what it asks for.
     series: Arc<Series>,
-    /// The picture that the page has.
-    shown: Option<Arc<Picture>>,
+    /// The rendition that the page has.
+    shown: Option<Arc<Rendition>>,
     delivery: Delivery,
 }
 
@@ -115,12 +115,12 @@ struct Delivery {
 /// A frame that a page is to be sent.
 enum FrameDue {
     /// Another page has had it drawn, or it is as it was.
-    Drawn(Arc<Picture>),
+    Drawn(Arc<Rendition>),
     /// It is to be drawn on this grid, from this state.
     ToDraw(ColumnGrid, Signature),
 }
 
-/// Everything that a frame depends on; equal signatures make equal pictures.
+/// Everything that a frame depends on; equal signatures make equal renditions.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Signature {
     from: Option<WallTime>,
@@ -130,7 +130,7 @@ struct Signature {
     stored: u64,
 }
 
-/// State that a stream's picture in one window depends on.
+/// State that a stream's rendition in one window depends on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct StreamMark {
     /// Rises with all changes of the stream, or, for a window in the past, with changes of the gaps in it.
@@ -148,7 +148,7 @@ pub(crate) struct Scenery<'a> {
 }
 
 impl Viewer {
-    pub(crate) fn new(number: u64, pictures: Arc<Pictures>) -> Self {
+    pub(crate) fn new(number: u64, renditions: Arc<Renditions>) -> Self {
         Self {
             number,
             views: BTreeMap::new(),
@@ -161,7 +161,7 @@ impl Viewer {
             turn: 0,
             made: None,
             allowance: Allowance::default(),
-            pictures,
+            renditions,
         }
     }
 
@@ -200,7 +200,7 @@ impl Viewer {
                 }
             }
         }
-        let series = self.pictures.series(&request);
+        let series = self.renditions.series(&request);
         if let Some(before) = &before {
             // Until the store has answered again, what it answered before is drawn.
             series.take_over(&request.traces, &before.series, &before.request.traces);
@@ -241,7 +241,7 @@ impl Viewer {
             if view.delivery.under_way.len() >= MAX_UNDER_WAY || self.allowance.is_spent(now) {
                 view.delivery.next_at = Some(now + Pace::FRAME);
                 // Skipped rather than delayed: the next frame shows the newest data of that time. The past does not
-                // change, so a picture of it is only later.
+                // change, so a rendition of it is only later.
                 if view.follows() {
                     view.delivery.pace.dropped(now);
                     self.dropped += 1;
@@ -255,19 +255,19 @@ impl Viewer {
 
     fn make(&mut self, number: u32, due: FrameDue, scenery: Scenery<'_>) -> Vec<u8> {
         let view = self.views.get_mut(&number).expect("its frame is due");
-        let picture = match due {
-            FrameDue::Drawn(picture) => picture,
+        let rendition = match due {
+            FrameDue::Drawn(rendition) => rendition,
             FrameDue::ToDraw(grid, signature) => {
                 let draw = || view.draw(&grid, signature, scenery);
-                view.series.draw(view.further(), scenery, &self.pictures, draw)
+                view.series.draw(view.further(), scenery, &self.renditions, draw)
             }
         };
-        view.count_losses(&picture.grid, scenery, &mut self.lost);
-        view.was_shown(&picture);
-        let mut bytes = picture.encoded(view.shown.as_deref(), &self.pictures).to_vec();
+        view.count_losses(&rendition.grid, scenery, &mut self.lost);
+        view.was_shown(&rendition);
+        let mut bytes = rendition.encoded(view.shown.as_deref(), &self.renditions).to_vec();
         let address = FrameAddress { frame: self.next_frame, view: number, dropped_frames: self.dropped };
         ViewFrame::address(&mut bytes, address).expect("it was encoded a moment ago");
-        view.shown = Some(picture);
+        view.shown = Some(rendition);
         view.delivery.sent(self.next_frame, scenery.now.steady);
         self.allowance.spend(bytes.len(), scenery.now.steady);
         self.made = Some(number);
@@ -338,17 +338,17 @@ impl View {
         (grid, Signature { from, streams, further, stored })
     }
 
-    /// Returns the picture that the page does not have yet, or what it is to be drawn from.
+    /// Returns the rendition that the page does not have yet, or what it is to be drawn from.
     fn due(&self, scenery: Scenery<'_>) -> Option<FrameDue> {
         let newest = self.series.newest(self.further());
-        let is_shown = |picture: &Picture| self.shown.as_ref().is_some_and(|shown| shown.is(picture));
-        if let Some(young) = newest.as_ref().filter(|picture| picture.is_young(scenery)) {
+        let is_shown = |rendition: &Rendition| self.shown.as_ref().is_some_and(|shown| shown.is(rendition));
+        if let Some(young) = newest.as_ref().filter(|rendition| rendition.is_young(scenery)) {
             return (!is_shown(young)).then(|| FrameDue::Drawn(Arc::clone(young)));
         }
         let (grid, signature) = self.signature(scenery);
         match newest {
-            Some(picture) if picture.signature == signature => {
-                (!is_shown(&picture)).then_some(FrameDue::Drawn(picture))
+            Some(rendition) if rendition.signature == signature => {
+                (!is_shown(&rendition)).then_some(FrameDue::Drawn(rendition))
             }
             Some(_) | None => Some(FrameDue::ToDraw(grid, signature)),
         }
@@ -388,12 +388,12 @@ impl View {
     }
 
     /// Records the end of the part shown of each trace.
-    fn was_shown(&mut self, picture: &Picture) {
+    fn was_shown(&mut self, rendition: &Rendition) {
         let follows = self.follows();
-        for (trace, newest) in self.traces.iter_mut().zip(&picture.newest) {
+        for (trace, newest) in self.traces.iter_mut().zip(&rendition.newest) {
             // Elements passed over by a user who views the past are not losses.
             trace.shown_to = newest.filter(|_| follows).map(|newest| {
-                let shown_to = trace.shown_to.unwrap_or(picture.grid.from);
+                let shown_to = trace.shown_to.unwrap_or(rendition.grid.from);
                 newest.offset(1).max(shown_to)
             });
         }

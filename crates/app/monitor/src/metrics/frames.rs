@@ -1,15 +1,15 @@
-//! Frames in the metrics: how often pictures are drawn, and how many pages are sent the same bytes.
+//! Frames in the metrics: how often views are drawn, and how many pages are sent the same bytes.
 
 use super::{Kind, Picture};
-use crate::viewer::PictureCounts;
+use crate::viewer::RenditionCounts;
 
 impl Picture {
-    pub(super) fn add_frames(&mut self, counts: PictureCounts) {
+    pub(super) fn add_frames(&mut self, counts: RenditionCounts) {
         let one = |count: u64| vec![(Vec::new(), count as f64)];
         let families = [
             (
                 "frames_drawn",
-                "pictures of views drawn from live memory, each for all pages that ask for the same",
+                "renditions of views drawn from live memory, each for all pages that ask for the same",
                 Kind::Counter,
                 one(counts.drawn),
             ),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use sample::ColumnGrid;
 use units::WallTime;
 
-use super::picture::Series;
+use super::rendition::Series;
 use super::{Scenery, Viewer};
 use crate::stored::StoredSpan;
 use crate::view::Stored;

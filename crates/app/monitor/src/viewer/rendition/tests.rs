@@ -14,7 +14,7 @@ use units::Random;
 struct Room {
     history: History,
     info: Arc<StreamInfo>,
-    pictures: Arc<Pictures>,
+    renditions: Arc<Renditions>,
     viewers: Vec<Viewer>,
     now: Moment,
     next_index: u64,
@@ -22,12 +22,12 @@ struct Room {
 
 impl Room {
     fn new(viewers: u64) -> Self {
-        let (history, pictures) = (History::default(), Arc::<Pictures>::default());
+        let (history, renditions) = (History::default(), Arc::<Renditions>::default());
         let info = Arc::new(scene::info("lab/x", 1_000));
         let now = scene::moment(WallTime::from_nanos(100 * SECOND));
         history.begin(&info, now);
-        let viewers = (0..viewers).map(|number| Viewer::new(number, Arc::clone(&pictures))).collect();
-        Self { history, info, pictures, viewers, now, next_index: 0 }
+        let viewers = (0..viewers).map(|number| Viewer::new(number, Arc::clone(&renditions))).collect();
+        Self { history, info, renditions, viewers, now, next_index: 0 }
     }
 
     /// Advances the time, with data for all of it.
@@ -62,7 +62,7 @@ const EXACT: &str = r#","exact":true,"means":true"#;
 
 /// Lets pages of one view look for frames every 48 ms, a third of them at one time; returns the counts of the work, and
 /// the frames sent.
-fn watched_by(viewers: usize) -> (PictureCounts, u64) {
+fn watched_by(viewers: usize) -> (RenditionCounts, u64) {
     let mut room = Room::new(viewers as u64);
     room.pass(2_500);
     let mut sent = 0;
@@ -73,7 +73,7 @@ fn watched_by(viewers: usize) -> (PictureCounts, u64) {
             sent += u64::from(room.frame(viewer).is_some());
         }
     }
-    (room.pictures.counts(), sent)
+    (room.renditions.counts(), sent)
 }
 
 #[test]
@@ -106,7 +106,7 @@ fn pages_with_the_same_request_get_the_same_bytes_but_for_their_address() {
 }
 
 #[test]
-fn another_width_window_or_form_is_another_picture() {
+fn another_width_window_or_form_is_another_rendition() {
     let mut room = Room::new(4);
     room.pass(2_500);
     room.ask(0, 1, 320, EXACT);
@@ -115,7 +115,7 @@ fn another_width_window_or_form_is_another_picture() {
     room.ask(3, 1, 320, r#","exact":true"#);
     room.pass(40);
     (0..4).for_each(|viewer| assert!(room.frame(viewer).is_some()));
-    assert_eq!(room.pictures.counts(), PictureCounts { drawn: 4, encoded: 4, reused: 0 });
+    assert_eq!(room.renditions.counts(), RenditionCounts { drawn: 4, encoded: 4, reused: 0 });
 }
 
 #[test]
@@ -124,7 +124,7 @@ fn nothing_is_kept_of_what_no_page_shows() {
     for width in 100..200 {
         room.ask(0, 1, width, EXACT);
     }
-    let known = lock(&room.pictures.series).len();
+    let known = lock(&room.renditions.series).len();
     assert!(known <= 2, "{known} subjects for one view");
 }
 
@@ -149,7 +149,7 @@ fn take(shown: &mut Shown, bytes: &[u8]) {
 }
 
 #[test]
-fn a_page_that_misses_pictures_or_comes_later_shows_what_the_others_show() {
+fn a_page_that_misses_renditions_or_comes_later_shows_what_the_others_show() {
     for seed in 0..20 {
         let mut random = Random::new(seed);
         let mut room = Room::new(5);
@@ -205,11 +205,11 @@ fn the_store_is_asked_by_one_viewer_for_all_who_show_the_same() {
     room.viewers[1].stored(second.into_iter().map(|question| (question, None)).collect());
     assert!(ask(&mut room, 2).is_empty(), "one that comes later has the answer");
     room.pass(40);
-    let drawn = room.pictures.counts().drawn;
+    let drawn = room.renditions.counts().drawn;
     for viewer in 0..3 {
         let mut shown = Shown::new();
         take(&mut shown, &room.frame(viewer).unwrap());
         assert!(shown.len() > 90 && *shown.values().next().unwrap() == [7.0_f64.to_bits(); 2]);
     }
-    assert_eq!(room.pictures.counts().drawn, drawn + 1);
+    assert_eq!(room.renditions.counts().drawn, drawn + 1);
 }

@@ -1,9 +1,9 @@
-//! Pictures of views, each drawn and encoded once for all pages that ask for the same.
+//! Renditions of views, each drawn and encoded once for all pages that ask for the same.
 //!
-//! What a page asks for, apart from its own number for the view, is the subject of a [`Series`] of [`Picture`]s. A
-//! picture younger than the time between two frames is the newest for every page: pages that come in between get the
-//! same bytes. A page that has the previous picture is sent what has changed since; that form, too, is encoded once.
-//! Nothing is kept of a subject that no page shows. Start with [`Pictures::series`].
+//! What a page asks for, apart from its own number for the view, is the subject of a [`Series`] of [`Rendition`]s. A
+//! rendition younger than the time between two frames is the newest for every page: pages that come in between get the
+//! same bytes. A page that has the previous rendition is sent what has changed since; that form, too, is encoded once.
+//! Nothing is kept of a subject that no page shows. Start with [`Renditions::series`].
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,14 +19,14 @@ use super::pace::{MAX_FURTHER, Pace};
 use super::{Scenery, Signature};
 use crate::view::{Stored, TraceRequest, ViewRequest};
 
-/// Encoded forms of one picture that are kept: pages that keep up have the previous picture, others are few.
+/// Encoded forms of one rendition that are kept: pages that keep up have the previous rendition, others are few.
 const MAX_FORMS: usize = 4;
 /// Factors by which a view is thinned further: powers of two.
 const COARSENESSES: usize = MAX_FURTHER.trailing_zeros() as usize + 1;
 
-/// The series of pictures that pages are shown, and how much work they were.
+/// The series of renditions that pages are shown, and how much work they were.
 #[derive(Debug, Default)]
-pub(crate) struct Pictures {
+pub(crate) struct Renditions {
     /// By what is asked for.
     series: Mutex<HashMap<ViewRequest, Weak<Series>>>,
     drawn: AtomicU64,
@@ -36,8 +36,8 @@ pub(crate) struct Pictures {
 
 /// Counts of the work on frames: `encoded` + `reused` is the number of frames sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct PictureCounts {
-    /// Pictures drawn from live memory.
+pub(crate) struct RenditionCounts {
+    /// Renditions drawn from live memory.
     pub(crate) drawn: u64,
     /// Frames encoded.
     pub(crate) encoded: u64,
@@ -45,10 +45,10 @@ pub(crate) struct PictureCounts {
     pub(crate) reused: u64,
 }
 
-/// The successive pictures of one subject, the newest for each coarseness.
+/// The successive renditions of one subject, the newest for each coarseness.
 #[derive(Debug, Default)]
 pub(super) struct Series {
-    newest: [Mutex<Option<Arc<Picture>>>; COARSENESSES],
+    newest: [Mutex<Option<Arc<Rendition>>>; COARSENESSES],
     store: Mutex<Answers>,
 }
 
@@ -59,10 +59,10 @@ struct Answers {
     count: u64,
 }
 
-/// One picture.
+/// One rendition.
 #[derive(Debug)]
-pub(super) struct Picture {
-    /// Number of the picture among all of the monitor.
+pub(super) struct Rendition {
+    /// Number of the rendition among all of the monitor.
     id: u64,
     made_at: Instant,
     pub(super) signature: Signature,
@@ -72,11 +72,11 @@ pub(super) struct Picture {
     /// The frame; traces with kept columns have no shape in it.
     frame: ViewFrame,
     kept: Vec<Option<Kept>>,
-    /// Encoded forms, by the picture that the page has.
+    /// Encoded forms, by the rendition that the page has.
     forms: Mutex<Vec<(Option<u64>, Arc<[u8]>)>>,
 }
 
-/// Drawn traces of a view, of which a picture is made.
+/// Drawn traces of a view, of which a rendition is made.
 pub(super) struct Drawing {
     pub(super) signature: Signature,
     pub(super) newest: Vec<Option<WallTime>>,
@@ -84,7 +84,7 @@ pub(super) struct Drawing {
     pub(super) kept: Vec<Option<Kept>>,
 }
 
-impl Pictures {
+impl Renditions {
     /// Returns the series of a subject, the same for all pages.
     pub(super) fn series(&self, request: &ViewRequest) -> Arc<Series> {
         let subject = ViewRequest { view: 0, ..request.clone() };
@@ -99,36 +99,36 @@ impl Pictures {
     }
 
     /// Returns how much work the frames were.
-    pub(crate) fn counts(&self) -> PictureCounts {
+    pub(crate) fn counts(&self) -> RenditionCounts {
         // Counts that nothing else is read by: no ordering is needed.
         let [drawn, encoded, reused] =
             [&self.drawn, &self.encoded, &self.reused].map(|count| count.load(Ordering::Relaxed));
-        PictureCounts { drawn, encoded, reused }
+        RenditionCounts { drawn, encoded, reused }
     }
 }
 
 impl Series {
-    /// Returns the newest picture of this coarseness.
-    pub(super) fn newest(&self, further: u32) -> Option<Arc<Picture>> {
+    /// Returns the newest rendition of this coarseness.
+    pub(super) fn newest(&self, further: u32) -> Option<Arc<Rendition>> {
         lock(self.of(further)).clone()
     }
 
-    /// Returns a picture that is young enough, or has it drawn: by one page while others wait.
+    /// Returns a rendition that is young enough, or has it drawn: by one page while others wait.
     pub(super) fn draw(
         &self,
         further: u32,
         scenery: Scenery<'_>,
-        pictures: &Pictures,
+        renditions: &Renditions,
         draw: impl FnOnce() -> Drawing,
-    ) -> Arc<Picture> {
+    ) -> Arc<Rendition> {
         let mut newest = lock(self.of(further));
-        if let Some(picture) = newest.as_ref().filter(|picture| picture.is_young(scenery)) {
-            return Arc::clone(picture);
+        if let Some(rendition) = newest.as_ref().filter(|rendition| rendition.is_young(scenery)) {
+            return Arc::clone(rendition);
         }
         let Drawing { signature, newest: shown, frame, kept } = draw();
         let grid = ColumnGrid { from: frame.from, column_ns: frame.column_ns, count: frame.column_count };
-        let picture = Arc::new(Picture {
-            id: pictures.drawn.fetch_add(1, Ordering::Relaxed),
+        let rendition = Arc::new(Rendition {
+            id: renditions.drawn.fetch_add(1, Ordering::Relaxed),
             made_at: scenery.now.steady,
             signature,
             grid,
@@ -137,11 +137,11 @@ impl Series {
             kept,
             forms: Mutex::default(),
         });
-        *newest = Some(Arc::clone(&picture));
-        picture
+        *newest = Some(Arc::clone(&rendition));
+        rendition
     }
 
-    fn of(&self, further: u32) -> &Mutex<Option<Arc<Picture>>> {
+    fn of(&self, further: u32) -> &Mutex<Option<Arc<Rendition>>> {
         &self.newest[further.trailing_zeros() as usize]
     }
 
@@ -150,7 +150,7 @@ impl Series {
         lock(&self.store).stored.get(&trace).cloned()
     }
 
-    /// Returns the number of answers so far: another one is another picture.
+    /// Returns the number of answers so far: another one is another rendition.
     pub(super) fn answers(&self) -> u64 {
         lock(&self.store).count
     }
@@ -173,24 +173,24 @@ impl Series {
     }
 }
 
-impl Picture {
+impl Rendition {
     /// Returns whether it is the newest, whatever has changed since.
     pub(super) fn is_young(&self, scenery: Scenery<'_>) -> bool {
         scenery.now.steady.saturating_duration_since(self.made_at) < Pace::FRAME
     }
 
-    /// Returns whether both are the same picture.
+    /// Returns whether both are the same rendition.
     pub(super) fn is(&self, other: &Self) -> bool {
         self.id == other.id
     }
 
-    /// Returns the frame for a page that has the `previous` picture, without what is this page's alone.
-    pub(super) fn encoded(&self, previous: Option<&Self>, pictures: &Pictures) -> Arc<[u8]> {
+    /// Returns the frame for a page that has the `previous` rendition, without what is this page's alone.
+    pub(super) fn encoded(&self, previous: Option<&Self>, renditions: &Renditions) -> Arc<[u8]> {
         let previous = previous.filter(|_| self.kept.iter().any(Option::is_some));
         let key = previous.map(|previous| previous.id);
         let mut forms = lock(&self.forms);
         if let Some((_, form)) = forms.iter().find(|(of, _)| *of == key) {
-            pictures.reused.fetch_add(1, Ordering::Relaxed);
+            renditions.reused.fetch_add(1, Ordering::Relaxed);
             return Arc::clone(form);
         }
         let mut frame = self.frame.clone();
@@ -202,7 +202,7 @@ impl Picture {
         }
         let mut bytes = Vec::new();
         frame.encode(&mut bytes).expect("every bound of a frame was kept when it was made");
-        pictures.encoded.fetch_add(1, Ordering::Relaxed);
+        renditions.encoded.fetch_add(1, Ordering::Relaxed);
         let form: Arc<[u8]> = bytes.into();
         if forms.len() < MAX_FORMS {
             forms.push((key, Arc::clone(&form)));
@@ -212,7 +212,7 @@ impl Picture {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // A picture is put in its place whole, or not at all.
+    // A rendition is put in its place whole, or not at all.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
