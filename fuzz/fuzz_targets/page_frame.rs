@@ -3,10 +3,11 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use wire::ViewFrame;
+use wire::{PictureFrame, ViewFrame};
 
 fuzz_target!(|bytes: &[u8]| {
     judge(bytes);
+    judge_picture(bytes);
     let mut begun = bytes.to_vec();
     if begin(&mut begun).is_some() {
         judge(&begun);
@@ -20,6 +21,20 @@ fn judge(bytes: &[u8]) {
     // The bits of a NaN are unspecified: after the first encoding nothing changes any more.
     let read = ViewFrame::decode(&again).expect("what was written can be read");
     assert_eq!(encoded(&read), again);
+}
+
+fn judge_picture(bytes: &[u8]) {
+    let Ok(picture) = PictureFrame::decode(bytes) else { return };
+    assert_eq!(picture.encoded_bytes(), bytes.len());
+    let again = encoded_picture(&picture);
+    let read = PictureFrame::decode(&again).expect("what was written can be read");
+    assert_eq!(encoded_picture(&read), again);
+}
+
+fn encoded_picture(picture: &PictureFrame) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    picture.encode(&mut bytes).expect("what was accepted is within the limits");
+    bytes
 }
 
 fn encoded(frame: &ViewFrame) -> Vec<u8> {

@@ -11,7 +11,7 @@ use libfuzzer_sys::fuzz_target;
 use serde_json::{Value, json};
 use tungstenite::client::IntoClientRequest;
 use tungstenite::{Message, WebSocket};
-use wire::ViewFrame;
+use wire::{PictureFrame, ViewFrame};
 
 /// The view that shows that the monitor still responds.
 const SURE: u32 = u32::MAX;
@@ -54,10 +54,10 @@ fn is_sure(socket: &mut WebSocket<std::net::TcpStream>) {
     loop {
         match socket.read().expect("the monitor goes on") {
             Message::Binary(bytes) => {
-                let frame = ViewFrame::decode(&bytes).expect("a frame of the page's protocol");
-                let shown = json!({"type": "shown", "frame": frame.frame});
+                let (frame, view) = decoded(&bytes);
+                let shown = json!({"type": "shown", "frame": frame});
                 socket.send(Message::text(shown.to_string())).expect("the monitor hears on");
-                if frame.view == SURE {
+                if view == SURE {
                     return;
                 }
             }
@@ -69,6 +69,15 @@ fn is_sure(socket: &mut WebSocket<std::net::TcpStream>) {
             Message::Ping(_) | Message::Pong(_) | Message::Frame(_) => {}
         }
     }
+}
+
+/// Returns the numbers of a frame and of its view, whatever its kind.
+fn decoded(bytes: &[u8]) -> (u32, u32) {
+    if let Ok(picture) = PictureFrame::decode(bytes) {
+        return (picture.frame, picture.view);
+    }
+    let frame = ViewFrame::decode(bytes).expect("a frame of the page's protocol");
+    (frame.frame, frame.view)
 }
 
 impl Said<'_> {

@@ -7,6 +7,7 @@ mod buffer;
 mod dtype;
 mod envelope;
 mod pattern;
+mod picture;
 mod schema;
 mod selection;
 
@@ -15,6 +16,7 @@ pub use buffer::{Foreign, SampleBuffer, SparePool};
 pub use dtype::{Dtype, Element, UnknownDtype};
 pub use envelope::{Column, ColumnGrid, ElementReader, Envelope, EnvelopeConfig, Point};
 pub use pattern::{PatternError, StreamPattern};
+pub use picture::{Matrix, MatrixShape, Picture, Pixels, Reduction};
 pub use schema::{Channel, Schema, SchemaError, StreamName, UnknownEntries};
 pub use schema::{MAX_CHANNELS, MAX_ELEMENTS_PER_SAMPLE, MAX_NAME_BYTES, OWN_TIMES, TIMES_LABEL};
 pub use selection::Selection;

@@ -9,6 +9,7 @@
 mod extremes;
 mod layout;
 mod means;
+mod picture;
 #[cfg(test)]
 mod tests;
 
@@ -20,6 +21,7 @@ use crate::relayed::{Inherited, MAX_HOPS};
 
 pub use extremes::Extremes;
 pub use means::MeanShare;
+pub use picture::{MAX_PICTURE_PIXELS, Obstacle, PictureFrame, PictureSample};
 
 /// The first two bytes of a frame, `TP`.
 pub const PAGE_MAGIC: u16 = 0x5054;
@@ -34,6 +36,7 @@ pub const MAX_PAGE_COLUMNS: u32 = 16_384;
 pub const MAX_PAGE_GAPS: usize = 4_096;
 
 const KIND_VIEW: u8 = 1;
+const KIND_PICTURE: u8 = 2;
 const FLAG_LIVE: u16 = 1;
 const FLAG_THINNED_FURTHER: u16 = 2;
 const MODE_COLUMNS: u8 = 0;

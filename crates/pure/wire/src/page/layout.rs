@@ -110,3 +110,33 @@ layout! {
         samples: U64,
     }
 }
+
+layout! {
+    /// Head of a frame that shows one sample.
+    Picture {
+        magic: U16,
+        version: u8,
+        kind: u8,
+        frame: U32,
+        view: U32,
+        state: u8,
+        form: u8,
+        picture_flags: u8,
+        obstacle: u8,
+        now_ns: I64,
+        sample_ns: I64,
+        sample_index: U64,
+        skipped_samples: U64,
+        rows: U32,
+        columns: U32,
+        sample_rows: U32,
+        sample_columns: U32,
+        block_rows: U32,
+        block_columns: U32,
+        low: F64,
+        high: F64,
+        kept_from_ns: I64,
+        dropped_frames: U32,
+        planes: U32,
+    }
+}

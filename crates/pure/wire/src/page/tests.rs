@@ -328,6 +328,7 @@ fn the_page_and_the_layout_agree() {
         ("Mean shares", layout::MeanShares::FIELDS),
         ("Point", layout::Point::FIELDS),
         ("Gap", layout::Gap::FIELDS),
+        ("Picture", layout::Picture::FIELDS),
     ];
     for (name, fields) in layouts {
         let heading = format!("### {name}\n");
@@ -342,6 +343,7 @@ fn the_page_and_the_layout_agree() {
         ("columns", MAX_PAGE_COLUMNS as usize),
         ("points", MAX_PAGE_COLUMNS as usize),
         ("gaps", MAX_PAGE_GAPS),
+        ("pixels of a picture", MAX_PICTURE_PIXELS as usize),
     ] {
         assert!(PAGE.contains(&format!("| {name} | {value} |")), "the limit of {name} is {value}");
     }
