@@ -197,9 +197,7 @@ impl Connection {
             }
         };
         // Its bounds first: rights are asked for every trace.
-        if let PageMessage::View(request) = &message
-            && let Err(refused) = request.check()
-        {
+        if let Err(refused) = message.check() {
             return self.refuse(&refused).await;
         }
         for stream in message.streams() {

@@ -4,6 +4,7 @@
 //! is an argument. Start with [`StreamMemory`].
 
 mod pace;
+pub(crate) mod pictures;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,6 +18,7 @@ use units::{Epoch, WallTime};
 use crate::clock::Moment;
 use crate::gap_map::{GapMap, KnownGap};
 use pace::{LagMeter, LossHours, RateMeter};
+use pictures::{PictureBudget, Pictures};
 
 /// Maximum number of elements that are remembered from the beginning of a stream: the first of each channel.
 const MAX_EAGER_ELEMENTS: usize = 64;
@@ -66,6 +68,8 @@ pub(crate) struct StreamMemory {
     pub(crate) gaps: GapMap,
     pub(crate) account: Option<StreamAccount>,
     envelopes: BTreeMap<usize, Envelope>,
+    /// Whole samples of the channels that pages show as pictures.
+    pub(crate) pictures: Pictures,
     budget: Budget,
     timeless: Vec<StreamGap>,
     /// Time of the oldest sample received.
@@ -91,6 +95,7 @@ impl StreamMemory {
             gaps: GapMap::default(),
             account: None,
             envelopes: BTreeMap::new(),
+            pictures: Pictures::new(budget.pictures.clone()),
             budget,
             timeless: Vec::new(),
             first: None,
@@ -130,6 +135,7 @@ impl StreamMemory {
             return;
         }
         self.envelopes.values_mut().for_each(|envelope| envelope.push(block));
+        self.pictures.push(block, now);
         self.first.get_or_insert(block.t0);
         let newest = block.time_of(block.next_index() - 1);
         let before = self.newest.map_or(newest, |(before, _)| before);
@@ -296,24 +302,28 @@ impl Drop for StreamMemory {
     }
 }
 
-/// Number of further envelopes allowed, over all streams.
+/// Number of further envelopes allowed, and the memory left for pictures, over all streams.
 #[derive(Clone, Debug)]
-pub(crate) struct Budget(Arc<AtomicUsize>);
+pub(crate) struct Budget {
+    envelopes: Arc<AtomicUsize>,
+    pictures: PictureBudget,
+}
 
 impl Default for Budget {
     fn default() -> Self {
-        Self(Arc::new(AtomicUsize::new(MAX_ENVELOPES)))
+        Self { envelopes: Arc::new(AtomicUsize::new(MAX_ENVELOPES)), pictures: PictureBudget::default() }
     }
 }
 
 impl Budget {
     // A count that nothing else is read by: no ordering is needed.
     fn take(&self) -> bool {
-        self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_ok()
+        let take = |left: usize| left.checked_sub(1);
+        self.envelopes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_ok()
     }
 
     fn give_back(&self, count: usize) {
-        self.0.fetch_add(count, Ordering::Relaxed);
+        self.envelopes.fetch_add(count, Ordering::Relaxed);
     }
 }
 

@@ -8,6 +8,7 @@
 mod form;
 mod kept;
 mod pace;
+mod pictures;
 mod questions;
 mod rendition;
 mod trace;
@@ -28,6 +29,7 @@ use crate::view::{Trace, ViewRequest, state_of};
 use form::as_read_by;
 use kept::Kept;
 use pace::{Allowance, Pace};
+use pictures::{PictureRequest, PictureView};
 use rendition::{Drawing, Rendition, Series};
 use trace::edge;
 
@@ -45,6 +47,8 @@ pub(crate) const MAX_UNDER_WAY: usize = 2;
 pub(crate) enum PageMessage {
     /// Show this.
     View(ViewRequest),
+    /// Show the newest sample of a channel.
+    Picture(PictureRequest),
     /// Close this view.
     Close { view: u32 },
     /// Visibility of the page.
@@ -60,10 +64,22 @@ impl PageMessage {
     pub(crate) fn streams(&mut self) -> impl Iterator<Item = &mut String> {
         let (traces, watched) = match self {
             Self::View(request) => (request.traces.as_mut_slice(), None),
+            Self::Picture(request) => (Default::default(), Some(&mut request.stream)),
             Self::WatchAccount { stream } => (Default::default(), stream.as_mut()),
             Self::Close { .. } | Self::Visible { .. } | Self::Shown { .. } => (Default::default(), None),
         };
         traces.iter_mut().map(|trace| &mut trace.stream).chain(watched)
+    }
+
+    /// Checks the bounds of what it asks for; returns the remedy otherwise.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        match self {
+            Self::View(request) => request.check(),
+            Self::Picture(request) => request.check(),
+            Self::Close { .. } | Self::Visible { .. } | Self::Shown { .. } | Self::WatchAccount { .. } => {
+                Ok(())
+            }
+        }
     }
 }
 
@@ -72,6 +88,8 @@ impl PageMessage {
 pub(crate) struct Viewer {
     number: u64,
     views: BTreeMap<u32, View>,
+    /// Views of whole samples; a number is in one of both.
+    pictures: BTreeMap<u32, PictureView>,
     pub(crate) visible: bool,
     pub(crate) watched: Option<String>,
     next_frame: u32,
@@ -152,6 +170,7 @@ impl Viewer {
         Self {
             number,
             views: BTreeMap::new(),
+            pictures: BTreeMap::new(),
             visible: true,
             watched: None,
             next_frame: 0,
@@ -172,10 +191,16 @@ impl Viewer {
     pub(crate) fn handle(&mut self, message: PageMessage) -> Result<(), String> {
         match message {
             PageMessage::View(request) => return self.show(request),
-            PageMessage::Close { view } => drop(self.views.remove(&view)),
+            PageMessage::Picture(request) => return self.picture(request),
+            PageMessage::Close { view } => {
+                self.views.remove(&view);
+                self.pictures.remove(&view);
+            }
             PageMessage::Visible { visible } => self.visible = visible,
             PageMessage::Shown { frame } => {
-                let confirmed = self.views.values_mut().any(|view| view.delivery.confirm(frame));
+                let views = self.views.values_mut().map(|view| &mut view.delivery);
+                let mut deliveries = views.chain(self.pictures.values_mut().map(|view| &mut view.delivery));
+                let confirmed = deliveries.any(|delivery| delivery.confirm(frame));
                 self.shown += u32::from(confirmed);
             }
             PageMessage::WatchAccount { stream } => self.watched = stream,
@@ -185,9 +210,8 @@ impl Viewer {
 
     fn show(&mut self, request: ViewRequest) -> Result<(), String> {
         request.check()?;
-        if self.views.len() >= MAX_VIEWS && !self.views.contains_key(&request.view) {
-            return Err(format!("a page has at most {MAX_VIEWS} views; close one first"));
-        }
+        self.check_room(request.view)?;
+        let picture = self.pictures.remove(&request.view);
         let before = self.views.remove(&request.view);
         let mut traces: Vec<Trace> = request.traces.iter().cloned().map(Trace::new).collect();
         if let Some(before) = &before {
@@ -205,21 +229,31 @@ impl Viewer {
             // Until the store has answered again, what it answered before is drawn.
             series.take_over(&request.traces, &before.series, &before.request.traces);
         }
-        let delivery = before.map(|before| before.delivery).unwrap_or_default();
+        let delivery = before.map(|before| before.delivery).or(picture.map(|picture| picture.delivery));
+        let delivery = delivery.unwrap_or_default();
         let view = View { traces, series, shown: None, delivery, request };
         self.views.insert(view.request.view, view);
+        Ok(())
+    }
+
+    fn check_room(&self, view: u32) -> Result<(), String> {
+        let is_new = !self.views.contains_key(&view) && !self.pictures.contains_key(&view);
+        if is_new && self.views.len() + self.pictures.len() >= MAX_VIEWS {
+            return Err(format!("a page has at most {MAX_VIEWS} views; close one first"));
+        }
         Ok(())
     }
 
     /// Returns the streams that it shows, repeated as often as it shows them.
     pub(crate) fn streams(&self) -> impl Iterator<Item = &str> {
         let traces = self.views.values().flat_map(|view| &view.traces);
-        traces.map(|trace| trace.request.stream.as_str()).chain(self.watched.as_deref())
+        let pictures = self.pictures.values().map(|view| view.request.stream.as_str());
+        traces.map(|trace| trace.request.stream.as_str()).chain(pictures).chain(self.watched.as_deref())
     }
 
     /// Returns whether there is anything to make frames of.
     pub(crate) fn watches(&self) -> bool {
-        self.visible && !self.views.is_empty()
+        self.visible && !(self.views.is_empty() && self.pictures.is_empty())
     }
 
     /// Makes the next frame, if one is due: there is credit, time has passed, and something has changed.
@@ -231,8 +265,15 @@ impl Viewer {
             return None;
         }
         let turn = self.turn;
-        let after = self.views.range(turn..).chain(self.views.range(..turn)).map(|(number, _)| *number);
-        for number in after.collect::<Vec<_>>() {
+        let mut numbers: Vec<u32> = self.views.keys().chain(self.pictures.keys()).copied().collect();
+        numbers.sort_unstable_by_key(|number| (*number < turn, *number));
+        for number in numbers {
+            if self.pictures.contains_key(&number) {
+                if let Some(bytes) = self.picture_frame(number, scenery) {
+                    return Some(bytes);
+                }
+                continue;
+            }
             let view = self.views.get_mut(&number).expect("listed a moment ago");
             if view.delivery.next_at.is_some_and(|at| now < at) {
                 continue;
@@ -269,17 +310,23 @@ impl Viewer {
         ViewFrame::address(&mut bytes, address).expect("it was encoded a moment ago");
         view.shown = Some(rendition);
         view.delivery.sent(self.next_frame, scenery.now.steady);
+        self.sent(number, &bytes, scenery);
+        bytes
+    }
+
+    /// Records a frame that was made for a view.
+    fn sent(&mut self, number: u32, bytes: &[u8], scenery: Scenery<'_>) {
         self.allowance.spend(bytes.len(), scenery.now.steady);
         self.made = Some(number);
         self.turn = number.saturating_add(1);
         self.next_frame = self.next_frame.wrapping_add(1);
-        bytes
     }
 
     /// Records the time that making the last frame took: the view's next one is delayed accordingly.
     pub(crate) fn took(&mut self, cost: Duration) {
-        let view = self.made.and_then(|number| self.views.get_mut(&number));
-        if let Some(delivery) = view.map(|view| &mut view.delivery) {
+        let Some(number) = self.made else { return };
+        let traces = self.views.get_mut(&number).map(|view| &mut view.delivery);
+        if let Some(delivery) = traces.or(self.pictures.get_mut(&number).map(|view| &mut view.delivery)) {
             delivery.next_at = delivery.next_at.map(|at| at + Pace::extra(cost));
         }
     }
@@ -291,6 +338,7 @@ impl Viewer {
             let (grid, _) = view.signature(scenery);
             view.count_losses(&grid, scenery, &mut self.lost);
         }
+        self.pictures.values_mut().for_each(|view| view.count_losses(scenery, &mut self.lost));
     }
 
     /// Returns the elements shown to this viewer and never shown, in the form of the page's protocol.

@@ -13,6 +13,7 @@ mod horizons;
 mod neighbours;
 mod operators;
 mod page;
+mod pictures;
 mod reading;
 mod roles;
 mod scene;

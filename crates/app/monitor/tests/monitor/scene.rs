@@ -13,7 +13,7 @@ use support::{WATCHDOG, Watchdog, http, wait_until};
 use tallycast::{Bus, Channel, Dtype, Node, WallTime};
 use tungstenite::client::IntoClientRequest;
 use tungstenite::{Message, WebSocket};
-use wire::ViewFrame;
+use wire::{PictureFrame, ViewFrame};
 
 /// Time allowed for evidence of a loss: longer than a publisher that has it can be delayed.
 const SETTLE: Duration = Duration::from_secs(10);
@@ -163,6 +163,7 @@ pub(crate) struct Page {
 pub(crate) enum Said {
     Json(Value),
     Frame(ViewFrame),
+    Picture(PictureFrame),
 }
 
 impl Page {
@@ -211,6 +212,10 @@ impl Page {
                     }
                     return Said::Json(message);
                 }
+                // The kind of a frame.
+                Message::Binary(bytes) if bytes[3] == 2 => {
+                    return Said::Picture(PictureFrame::decode(&bytes).unwrap());
+                }
                 Message::Binary(bytes) => return Said::Frame(ViewFrame::decode(&bytes).unwrap()),
                 Message::Ping(_) | Message::Pong(_) | Message::Frame(_) => {}
                 Message::Close(_) => panic!("the server closed the connection"),
@@ -225,7 +230,7 @@ impl Page {
             watchdog.check();
             match self.hear() {
                 Said::Json(said) if said["type"] == kind && is(&said) => return said,
-                Said::Json(_) | Said::Frame(_) => {}
+                Said::Json(_) | Said::Frame(_) | Said::Picture(_) => {}
             }
         }
     }
@@ -236,6 +241,19 @@ impl Page {
         loop {
             watchdog.check();
             let Said::Frame(frame) = self.hear() else { continue };
+            self.say(&format!(r#"{{"type":"shown","frame":{}}}"#, frame.frame));
+            if is(&frame) {
+                return frame;
+            }
+        }
+    }
+
+    /// Waits for a picture that satisfies `is`, and returns the credit of every one.
+    pub(crate) fn picture(&mut self, is: impl Fn(&PictureFrame) -> bool) -> PictureFrame {
+        let watchdog = Watchdog::new("a picture");
+        loop {
+            watchdog.check();
+            let Said::Picture(frame) = self.hear() else { continue };
             self.say(&format!(r#"{{"type":"shown","frame":{}}}"#, frame.frame));
             if is(&frame) {
                 return frame;

@@ -1,0 +1,282 @@
+//! Views that show whole samples: the newest one of a channel at or before the window's end.
+//!
+//! They share numbers, credit, pace and the account of elements not shown with the views of traces. Start with
+//! [`PictureView`].
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::Arc;
+
+use sample::{Matrix, MatrixShape, Picture, Pixels, Reduction};
+use serde::Deserialize;
+use tallycast::Schema;
+use units::WallTime;
+use wire::{MAX_PAGE_COLUMNS, MAX_PICTURE_PIXELS, Obstacle, PictureFrame, PictureSample, TraceState};
+
+use super::{Delivery, MAX_UNDER_WAY, Pace, Scenery, Viewer};
+use crate::memory::pictures::WholeSample;
+use crate::view::state_of;
+
+/// A picture as requested by a page.
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
+pub(crate) struct PictureRequest {
+    pub(crate) view: u32,
+    pub(crate) stream: String,
+    channel: String,
+    #[serde(default)]
+    plane: u32,
+    width_px: u32,
+    height_px: u32,
+    end_ns: Option<i64>,
+    #[serde(default)]
+    reduction: Reduction,
+}
+
+impl PictureRequest {
+    /// Checks the preconditions of a frame; returns the remedy otherwise.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        let Self { width_px, height_px, .. } = self;
+        let sides = 1..=MAX_PAGE_COLUMNS;
+        if sides.contains(width_px) && sides.contains(height_px) {
+            return Ok(());
+        }
+        Err(format!("a picture has 1 to {MAX_PAGE_COLUMNS} rows and columns, not {height_px} by {width_px}"))
+    }
+}
+
+/// A view of whole samples, and its state for one viewer.
+#[derive(Debug)]
+pub(super) struct PictureView {
+    pub(super) request: PictureRequest,
+    pub(super) delivery: Delivery,
+    /// State that the last frame was made from.
+    signature: Option<Signature>,
+    /// Samples of the channel up to this number were shown, or counted as lost.
+    counted_to: Option<u64>,
+    /// One behind the number of the sample shown last.
+    shown_to: Option<u64>,
+}
+
+/// Everything that a frame depends on; equal signatures make equal pictures.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Signature {
+    state: TraceState,
+    /// Number of the sample, and its index, which another epoch may have, too.
+    sample: Option<(u64, u64)>,
+    obstacle: Option<Obstacle>,
+    further: u32,
+}
+
+/// What a view shows now.
+pub(super) struct Sight {
+    signature: Signature,
+    sample: Option<(WholeSample, Source)>,
+    kept_from: Option<WallTime>,
+}
+
+/// The channel that a sample is of.
+struct Source {
+    schema: Arc<Schema>,
+    channel: usize,
+}
+
+impl Viewer {
+    /// Shows whole samples in a view from now on.
+    ///
+    /// # Errors
+    /// Message for the user if the request is invalid.
+    pub(super) fn picture(&mut self, request: PictureRequest) -> Result<(), String> {
+        request.check()?;
+        self.check_room(request.view)?;
+        let number = request.view;
+        let traces = self.views.remove(&number);
+        let view = match self.pictures.remove(&number) {
+            Some(mut before) => {
+                let delivery = std::mem::take(&mut before.delivery);
+                let mut view = PictureView::new(request, delivery);
+                view.succeed(&before);
+                view
+            }
+            None => PictureView::new(request, traces.map(|view| view.delivery).unwrap_or_default()),
+        };
+        self.pictures.insert(number, view);
+        Ok(())
+    }
+
+    /// Makes the next frame of a view of whole samples, if one is due.
+    pub(super) fn picture_frame(&mut self, number: u32, scenery: Scenery<'_>) -> Option<Vec<u8>> {
+        let now = scenery.now.steady;
+        let view = self.pictures.get_mut(&number).expect("listed a moment ago");
+        if view.delivery.next_at.is_some_and(|at| now < at) {
+            return None;
+        }
+        let sight = view.look(scenery)?;
+        if view.delivery.under_way.len() >= MAX_UNDER_WAY || self.allowance.is_spent(now) {
+            view.delivery.next_at = Some(now + Pace::FRAME);
+            if view.follows() {
+                view.delivery.pace.dropped(now);
+                self.dropped += 1;
+            }
+            return None;
+        }
+        view.count_losses(scenery, &mut self.lost);
+        let mut bytes = Vec::new();
+        let frame = view.frame(sight, self.next_frame, self.dropped, scenery);
+        frame.encode(&mut bytes).expect("a picture was made within the bounds of a frame");
+        view.delivery.sent(self.next_frame, now);
+        self.sent(number, &bytes, scenery);
+        Some(bytes)
+    }
+}
+
+impl PictureView {
+    pub(super) const fn new(request: PictureRequest, delivery: Delivery) -> Self {
+        Self { request, delivery, signature: None, counted_to: None, shown_to: None }
+    }
+
+    /// Takes over the counts of the view in whose place this one is, if it follows the same channel.
+    pub(super) fn succeed(&mut self, before: &Self) {
+        let of = |view: &Self| (view.request.stream.clone(), view.request.channel.clone(), view.follows());
+        if self.follows() && of(self) == of(before) {
+            (self.counted_to, self.shown_to) = (before.counted_to, before.shown_to);
+        }
+    }
+
+    pub(super) const fn follows(&self) -> bool {
+        self.request.end_ns.is_none()
+    }
+
+    /// Looks at what the view shows now; `None` if its picture has not changed. The samples of the channel stay kept.
+    pub(super) fn look(&self, scenery: Scenery<'_>) -> Option<Sight> {
+        let further = if self.follows() { self.delivery.pace.further() } else { 1 };
+        let sight = self.sight(scenery, further);
+        (self.signature != Some(sight.signature)).then_some(sight)
+    }
+
+    fn sight(&self, scenery: Scenery<'_>, further: u32) -> Sight {
+        let unknown = Signature { state: TraceState::Unknown, sample: None, obstacle: None, further };
+        let nothing = Sight { signature: unknown, sample: None, kept_from: None };
+        let Some(slot) = scenery.history.stream(&self.request.stream) else { return nothing };
+        let mut memory = slot.memory();
+        let schema = Arc::clone(&memory.info.schema);
+        let named = schema.channels.iter().position(|channel| channel.name == self.request.channel);
+        let Some(channel) = named else { return nothing };
+        memory.pictures.ask(channel, scenery.now);
+        let sample = memory.pictures.newest(channel, self.request.end_ns.map(WallTime::from_nanos)).cloned();
+        let signature = Signature {
+            state: state_of(memory.health(scenery.now)),
+            sample: sample.as_ref().map(|sample| (sample.number, sample.index)),
+            obstacle: memory.pictures.obstacle(channel),
+            further,
+        };
+        let kept_from = memory.pictures.kept_from(channel);
+        Sight { signature, sample: sample.map(|sample| (sample, Source { schema, channel })), kept_from }
+    }
+
+    /// Makes the frame of a sight, and records it as shown.
+    ///
+    /// Cost: one pass over the sample, without a lock.
+    pub(super) fn frame(
+        &mut self,
+        sight: Sight,
+        frame: u32,
+        dropped: u32,
+        scenery: Scenery<'_>,
+    ) -> PictureFrame {
+        let Sight { signature, sample, kept_from } = sight;
+        let number = sample.as_ref().map(|(sample, _)| sample.number);
+        let skipped = match (number, self.shown_to.filter(|_| self.follows())) {
+            (Some(number), Some(shown_to)) => number.saturating_sub(shown_to),
+            _ => 0,
+        };
+        self.signature = Some(signature);
+        if let Some(number) = number.filter(|_| self.follows()) {
+            (self.shown_to, self.counted_to) = (Some(number + 1), Some(number + 1));
+        }
+        PictureFrame {
+            frame,
+            view: self.request.view,
+            state: signature.state,
+            live: self.follows(),
+            thinned_further: signature.further > 1,
+            is_max: self.request.reduction == Reduction::Max,
+            obstacle: signature.obstacle,
+            now: scenery.now.wall,
+            kept_from,
+            dropped_frames: dropped,
+            sample: sample
+                .map(|(sample, source)| self.request.picture(&sample, &source, signature.further, skipped)),
+        }
+    }
+
+    /// Counts as lost the samples that a newer one has replaced before they were shown.
+    pub(super) fn count_losses(&mut self, scenery: Scenery<'_>, lost: &mut BTreeMap<String, u64>) {
+        if !self.follows() {
+            return;
+        }
+        let Some(slot) = scenery.history.stream(&self.request.stream) else { return };
+        let mut memory = slot.memory();
+        let schema = Arc::clone(&memory.info.schema);
+        let named = schema.channels.iter().position(|channel| channel.name == self.request.channel);
+        let Some(channel) = named else { return };
+        // A hidden page gets no frames: what it does not see is counted all the same.
+        memory.pictures.ask(channel, scenery.now);
+        let Some(newest) = memory.pictures.newest(channel, None).map(|sample| sample.number) else { return };
+        let counted_to = self.counted_to.get_or_insert(newest);
+        let passed = newest.saturating_sub(*counted_to) * schema.channel_elements(channel).len() as u64;
+        *counted_to = newest.max(*counted_to);
+        if passed > 0 {
+            *lost.entry(self.request.stream.clone()).or_default() += passed;
+            slot.lost_in_browser(passed);
+        }
+    }
+}
+
+impl PictureRequest {
+    fn picture(&self, sample: &WholeSample, source: &Source, further: u32, skipped: u64) -> PictureSample {
+        let channel = &source.schema.channels[source.channel];
+        let shape = MatrixShape::of(channel);
+        let plane = self.plane.min(shape.planes - 1) as usize;
+        let elements = plane * shape.elements()..(plane + 1) * shape.elements();
+        let size = source.schema.dtype.size_bytes();
+        let touches = |hole: &&Range<usize>| hole.start < elements.end && hole.end > elements.start;
+        let within = |hole: &Range<usize>| {
+            hole.start.max(elements.start) - elements.start..hole.end.min(elements.end) - elements.start
+        };
+        let missing: Vec<_> = sample.missing.iter().filter(touches).map(within).collect();
+        let matrix = Matrix {
+            bytes: &sample.bytes[elements.start * size..elements.end * size],
+            dtype: source.schema.dtype,
+            scale: channel.scale,
+            offset: channel.offset,
+            rows: shape.rows,
+            columns: shape.columns,
+            missing: &missing,
+        };
+        let [rows, columns] = [self.height_px, self.width_px].map(|side| (side / further).max(1));
+        let block = shape.block(rows, columns, MAX_PICTURE_PIXELS / (further * further));
+        let picture = Picture::of(&matrix, block, self.reduction);
+        let range = match &picture.pixels {
+            Pixels::Values(values) => extremes(values),
+            Pixels::Steps(_) => [0.0, 255.0].map(|step: f64| step.mul_add(channel.scale, channel.offset)),
+        };
+        PictureSample {
+            time: sample.time,
+            index: sample.index,
+            skipped,
+            planes: shape.planes,
+            size: [shape.rows, shape.columns],
+            range,
+            picture,
+        }
+    }
+}
+
+/// Returns the least and the greatest finite value, NaN if there is none.
+fn extremes(values: &[f32]) -> [f64; 2] {
+    let finite = || values.iter().copied().filter(|value| value.is_finite()).map(f64::from);
+    [finite().reduce(f64::min).unwrap_or(f64::NAN), finite().reduce(f64::max).unwrap_or(f64::NAN)]
+}
+
+#[cfg(test)]
+mod tests;
