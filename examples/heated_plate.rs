@@ -1,6 +1,6 @@
 //! A heated plate in two dimensions, simulated in real time: its temperature as images and at three probes. Heater and
 //! conductivity are steered while it runs: `cargo run --release --example heated_plate`, then
-//! `tallycast steer set sim/plate heater=3`.
+//! `tallycast steer set sim/plate heater=3`. A monitor shows it at `/?plot=plate/image:temperature;panel=image`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -8,14 +8,15 @@ import { readFile } from 'node:fs/promises';
 import { extname, join, normalize } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { WebSocketServer } from 'ws';
+import { encodePicture } from './encode-picture.mjs';
 import { encodeView, meanShares } from './encode-view.mjs';
 import { FakeViews, parse, visitorOf } from './fake-views.mjs';
-import { holesOf, indexAt, Injection, SECOND, signals } from './signals.mjs';
+import { fields, holesOf, indexAt, Injection, SECOND, signals } from './signals.mjs';
 
 /** @typedef {import('./signals.mjs').Signal} Signal */
 /** @typedef {{stream: string, channel: string}} Wanted */
 /** @typedef {{from: bigint, column: bigint, count: number}} Grid columns of equal width */
-/** @typedef {{view: number, traces: Wanted[], width: number, span: bigint, end: bigint | null, means: boolean, seen: string | null, inFlight: number[]}} View `seen`: the holes of a past that was sent */
+/** @typedef {{view: number, traces: Wanted[], width: number, span: bigint, end: bigint | null, means: boolean, seen: string | null, inFlight: number[], picture?: any}} View `seen`: the holes of a past that was sent */
 
 const DIST = fileURLToPath(new URL('../dist/', import.meta.url));
 const TYPES = /** @type {Record<string, string>} */ ({
@@ -58,7 +59,7 @@ const FORGED = 'test/chirp';
 /** What of it was not authentic. @param {Signal} s @param {number} more */
 const unauthentic = (s, more = 0) => (s.name === FORGED ? { unauthentic: { no_key: 0, bad_tag: 12_345 + more, replayed: 34, wrong_sender: 0, clear: 0 }, unconfirmed_epochs: 1 } : {});
 
-/** @typedef {{port?: number, streams?: number, pageProtocol?: number, forbid?: boolean, spoil?: number, archive?: boolean, fullDisk?: boolean, users?: boolean, insecure?: boolean, attack?: boolean, silentKeys?: boolean, hops?: number, fullArchive?: boolean, steered?: boolean}} Options `spoil`: every n-th frame cannot be read; `attack`: forgeries go on; `silentKeys`: the key service is away; `hops`: of a relayed stream, before this bus; `fullArchive`: that of its far relay */
+/** @typedef {{port?: number, streams?: number, pageProtocol?: number, forbid?: boolean, spoil?: number, archive?: boolean, fullDisk?: boolean, users?: boolean, insecure?: boolean, attack?: boolean, silentKeys?: boolean, hops?: number, fullArchive?: boolean, steered?: boolean, fields?: boolean}} Options `spoil`: every n-th frame cannot be read; `attack`: forgeries go on; `silentKeys`: the key service is away; `hops`: of a relayed stream, before this bus; `fullArchive`: that of its far relay */
 
 /** The synthetic bus behind the server: its streams and what is known of each. */
 class Bus {
@@ -71,6 +72,7 @@ class Bus {
   /** @param {Options} options */
   constructor(options) {
     this.all = signals(options.streams ?? 14);
+    if (options.fields) this.all.push(...fields());
     // The stream of an app's commands, of which the tests make the rows.
     const [first] = this.all;
     if (options.steered && first !== undefined) this.all.push({ ...first, name: 'steer/sim/engine' });
@@ -167,8 +169,8 @@ class Bus {
     const edge = this.edge(s, now);
     return {
       stream: s.name, epoch: `${this.joined}`, state: 'open', dtype: s.dtype, rate: { numerator: s.rate, denominator: 1 },
-      elements_per_sample: s.channels.length, station: this.isRelayed(s) ? 'far-relay' : s.station, ...(this.isRelayed(s) ? { stations: STATIONS.slice(0, this.hops) } : {}), level: s.name.startsWith('host/') ? 'clear' : 'group', labels: s.derived ? { derived: 'yes' } : {}, derived: s.derived === true,
-      channels: s.channels.map((c, i) => ({ ...c, shape: [], elements: 1, first_element: i })),
+      elements_per_sample: s.shape?.reduce((a, b) => a * b, 1) ?? s.channels.length, station: this.isRelayed(s) ? 'far-relay' : s.station, ...(this.isRelayed(s) ? { stations: STATIONS.slice(0, this.hops) } : {}), level: s.name.startsWith('host/') ? 'clear' : 'group', labels: s.labels ?? (s.derived ? { derived: 'yes' } : {}), derived: s.derived === true,
+      channels: s.channels.map((c, i) => ({ ...c, shape: s.shape ?? [], elements: s.shape?.reduce((a, b) => a * b, 1) ?? 1, first_element: i })),
       first_index: 0, next_index: Number(indexAt(s, edge) - indexAt(s, this.joined)), newest_ns: edge, age_ns: now - edge,
       samples_per_s: s.silent ? 0 : s.rate, lost_elements: lost, lost_last_hour_elements: lost,
       unsettled_elements: recent.filter((h) => !h.settled).reduce((sum, h) => sum + h.samples, 0),
@@ -308,6 +310,7 @@ class Viewer {
     this.tally.requests += 1;
     if (this.bus.views.heard(this, parse(text))) return;
     if (message.type === 'view') this.view(message);
+    else if (message.type === 'picture') this.picture(message);
     else if (message.type === 'close') this.views.delete(message.view);
     else if (message.type === 'visible') this.visible = message.visible;
     else if (message.type === 'watch_account') this.watch(message.stream);
@@ -328,14 +331,51 @@ class Viewer {
     this.views.set(m.view, { view: m.view, traces: m.traces, width, span: BigInt(m.span_ns), end, means: m.means === true, seen: null, inFlight });
   }
 
+  /** @param {any} m */
+  picture(m) {
+    const inFlight = this.views.get(m.view)?.inFlight ?? [];
+    const end = m.end_ns === null ? null : BigInt(m.end_ns);
+    this.views.set(m.view, { view: m.view, traces: [], width: 1, span: 1n, end, means: false, seen: null, inFlight, picture: { ...m, sent: null } });
+  }
+
+  /** The newest sample as a picture; null where it was sent already. @param {View} view */
+  encodePicture(view) {
+    const now = wallNow();
+    const m = view.picture;
+    const s = this.bus.find(m.stream);
+    const { element } = s ?? {};
+    const head = { frame: this.frame, view: view.view, now, flags: (view.end === null ? 1 : 0) + (m.reduction === 'max' ? 4 : 0) };
+    if (s === undefined || element === undefined || s.channels[0]?.name !== m.channel) return encodePicture({ ...head, state: 1, sample: null });
+    const index = indexAt(s, view.end ?? now) - 1n;
+    const time = (index * SECOND) / BigInt(s.rate);
+    const skipped = view.end === null && m.sent !== null ? Math.max(0, Number(index - m.sent) - 1) : 0;
+    m.sent = index;
+    const [matrixRows = 1, matrixColumns = 1] = s.shape?.length === 1 ? [1, ...s.shape] : s.shape ?? [];
+    const block = /** @type {const} */ ([Math.ceil(matrixRows / m.height_px), Math.ceil(matrixColumns / m.width_px)]);
+    const [rows, columns] = [Math.ceil(matrixRows / block[0]), Math.ceil(matrixColumns / block[1])];
+    const t = seconds(time);
+    // One element of each block stands for it.
+    const values = Float32Array.from({ length: rows * columns }, (_, k) => element(t, Math.floor(k / columns) * block[0], (k % columns) * block[1]));
+    const finite = values.filter(Number.isFinite);
+    const [low, high] = s.dtype === 'u8' ? [0, 255] : finite.length === 0 ? [NaN, NaN] : [Math.min(...finite), Math.max(...finite)];
+    const pixels = s.dtype === 'u8' ? Uint8Array.from(values) : values;
+    return encodePicture({ ...head, keptFrom: now - LIVE_MEMORY, sample: { time, index, skipped, rows, columns, size: [matrixRows, matrixColumns], block, low, high, pixels } });
+  }
+
   /** Sends what each view is owed. */
   tick() {
     if (!this.visible) return;
     for (const view of this.views.values()) {
-      if (view.inFlight.length >= 2 || (view.end !== null && !this.changed(view, view.end))) continue;
+      if (view.inFlight.length >= 2 || (view.end !== null && view.picture === undefined && !this.changed(view, view.end))) continue;
+      if (view.picture !== undefined) {
+        const s = this.bus.find(view.picture.stream);
+        const index = s === undefined ? 'unknown' : String(indexAt(s, view.end ?? wallNow()));
+        if (view.seen === index) continue;
+        view.seen = index;
+      }
       this.frame += 1;
       view.inFlight.push(this.frame);
-      const bytes = this.encode(view);
+      const bytes = view.picture === undefined ? this.encode(view) : this.encodePicture(view);
       // More traces than there are.
       if (this.bus.spoil > 0 && this.frame % this.bus.spoil === 0) new DataView(bytes).setUint16(12, 0xffff, true);
       this.tally.frames += 1;
@@ -539,6 +579,6 @@ export async function startFakeServer(options = {}) {
 const option = (name, otherwise) => Number(process.argv[process.argv.indexOf(name) + 1] && process.argv.includes(name) ? process.argv[process.argv.indexOf(name) + 1] : otherwise);
 
 if (import.meta.url === pathToFileURL(process.argv[1] ?? '').href) {
-  const { url } = await startFakeServer({ port: option('--port', 7480), streams: option('--streams', 14) });
+  const { url } = await startFakeServer({ port: option('--port', 7480), streams: option('--streams', 14), fields: process.argv.includes('--fields') });
   console.log(`fake monitor at ${url}/`);
 }

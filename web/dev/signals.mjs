@@ -29,6 +29,9 @@ const MAX_GAPS = 4096;
  * @property {Recipe[]} holes
  * @property {boolean} [derived]
  * @property {boolean} [silent]
+ * @property {number[]} [shape] of the only channel
+ * @property {Record<string, string>} [labels]
+ * @property {(t: number, row: number, column: number) => number} [element] value of an element of a shape
  */
 
 /** @param {number} n */
@@ -77,6 +80,38 @@ const hole = (every, after, length, code, evidence) => ({
 const signal = (name, rate, station, channels, value, holes = []) => ({
   name, rate, station, dtype: 'f4', value, holes, channels: channels.map(([n, unit]) => ({ name: n, unit })),
 });
+
+/** A heated plate seen by a camera in °C, with a corner that it does not see. @param {number} t @param {number} row @param {number} column */
+function plate(t, row, column) {
+  if (row < 6 && column > 87) return NaN;
+  const away = Math.hypot(row - 32, column - 24);
+  const spot = Math.hypot(row - 32 - 16 * Math.sin(t / 3), column - 62 - 10 * Math.cos(t / 3));
+  return 20 + 180 * Math.exp(-away / 14) + 60 * Math.exp(-((spot / 7) ** 2));
+}
+
+/** Power in V²/Hz: a line at 50 Hz, one that wanders, noise that falls with frequency; nothing at all in the last bin. @param {number} t @param {number} bin */
+function power257(t, bin) {
+  const hz = 0.9765625 * bin;
+  if (bin === 256) return 0;
+  const peak = (/** @type {number} */ at, /** @type {number} */ height) => height / (1 + ((hz - at) / 0.8) ** 2);
+  return 1e-9 * (1 + 0.3 * noise(t + bin * 0.013, bin)) / (1 + hz / 40) + peak(50, 1e-3) + peak(120 + 30 * Math.sin(t / 4), 2e-5);
+}
+
+/** @param {string} name @param {number} rate @param {[string, string]} channel @param {number[]} shape @param {NonNullable<Signal['element']>} element @param {Record<string, string>} [labels] @returns {Signal} */
+const field = (name, rate, channel, shape, element, labels = {}) => ({
+  ...signal(name, rate, 'sim', [channel], (t) => element(t, 0, 0)), shape, element, labels,
+});
+
+/** Streams whose samples have a shape. @returns {Signal[]} */
+export function fields() {
+  return [
+    field('plate/image', 20, ['temperature', '°C'], [64, 96], plate),
+    { ...field('plate/camera', 10, ['light', ''], [48, 64], (t, row, column) => (row * 4 + column * 3 + Math.floor(t * 10)) % 256), dtype: 'u8' },
+    field('plate/line', 10, ['profile', '°C'], [96], (t, _, column) => plate(t, 32, column)),
+    field('plate/blind', 10, ['nothing', 'V'], [8, 8], () => NaN),
+    field('lab/spectrum', 10, ['x', 'V²/Hz'], [257], (t, _, bin) => power257(t, bin), { spectrum_bin_hz: '0.9765625', spectrum: 'density' }),
+  ];
+}
 
 /** @returns {Signal[]} */
 function catalogue() {

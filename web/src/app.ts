@@ -89,6 +89,7 @@ export class App {
       onRetry: () => void this.#enter(),
       onMessage: (message) => this.#onMessage(message),
       onFrame: (frame) => this.#onFrame(frame),
+      onPicture: (frame) => this.#plots.onPicture(frame),
       onMalformed: (reason) => this.#notices.toast(reason),
     });
     this.#top = new TopBar({

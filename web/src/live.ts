@@ -9,6 +9,7 @@ import { backoffMs } from './model/backoff';
 import { decodeViewFrame, frameNumber, MalformedFrame, type ViewFrame } from './wire/frame';
 import { parseJson, writeJson, type Fields } from './wire/json';
 import { KeptColumns } from './wire/kept';
+import { decodePicture, isPicture, writePicture, type PictureFrame, type PictureRequest } from './wire/picture';
 import { readMessage, writeView, type ServerMessage, type ViewRequest } from './wire/messages';
 
 /** State of the connection. */
@@ -24,6 +25,7 @@ export interface Listener {
   onRetry(): void;
   onMessage(message: ServerMessage): void;
   onFrame(frame: ViewFrame): void;
+  onPicture(frame: PictureFrame): void;
   /** A frame or message that could not be read: counted and shown, never fatal. */
   onMalformed(reason: string): void;
 }
@@ -78,10 +80,18 @@ export class Live {
 
   /** Asks for a view, or changes it; the same request twice is sent once. */
   setView(request: ViewRequest): void {
-    const written = writeView(request);
-    if (this.#views.get(request.view) === written) return;
-    this.#views.set(request.view, written);
-    this.#pending.add(request.view);
+    this.#ask(request.view, writeView(request));
+  }
+
+  /** Asks for whole samples in a view, or changes what is asked for. */
+  setPicture(request: PictureRequest): void {
+    this.#ask(request.view, writePicture(request));
+  }
+
+  #ask(view: number, written: string): void {
+    if (this.#views.get(view) === written) return;
+    this.#views.set(view, written);
+    this.#pending.add(view);
     this.#flush ??= setTimeout(() => this.#sendPending(), JOIN_MS);
   }
 
@@ -132,7 +142,8 @@ export class Live {
     if (socket !== this.#socket) return;
     this.#heardAtMs = Date.now();
     try {
-      if (data instanceof ArrayBuffer) this.#onFrame(this.#decode(data));
+      if (data instanceof ArrayBuffer && isPicture(data)) this.#onPicture(decodePicture(data));
+      else if (data instanceof ArrayBuffer) this.#onFrame(this.#decode(data));
       else if (typeof data === 'string') this.listener.onMessage(readMessage(parseJson(data)));
     } catch (error) {
       if (!(error instanceof MalformedFrame || error instanceof SyntaxError)) throw error;
@@ -155,6 +166,11 @@ export class Live {
   #onFrame(frame: ViewFrame): void {
     if (!this.#views.has(frame.view)) return this.shown(frame.frame);
     this.listener.onFrame(this.#complete(frame));
+  }
+
+  #onPicture(frame: PictureFrame): void {
+    if (this.#views.has(frame.view)) this.listener.onPicture(frame);
+    else this.shown(frame.frame);
   }
 
   /** A view whose frame does not fit is asked for again: then the server begins with all columns. */

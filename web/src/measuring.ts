@@ -7,14 +7,14 @@
 import type { CursorName, Cursors } from './model/stretch';
 import type { Zone } from './model/time';
 import { MeasurePanel } from './ui/measure-panel';
-import type { PlotPanel } from './ui/plot-panel';
+import type { Panel } from './ui/panel';
 
 /** Services that measuring needs from the plots. */
 export interface MeasuringContext {
   /** The plots that are seen. */
-  panels(): readonly PlotPanel[];
+  panels(): readonly Panel[];
   /** The plot that keys act on. */
-  active(): PlotPanel | undefined;
+  active(): Panel | undefined;
   cursors(): Cursors | null;
   zone(): Zone;
   /** The cursors are to be here, or none. */
@@ -54,7 +54,7 @@ export class Measuring {
   }
 
   /** A cursor was dragged to a share of a plot's width. */
-  drag(panel: PlotPanel, name: CursorName, share: number): void {
+  drag(panel: Panel, name: CursorName, share: number): void {
     const { from, spanNs } = panel.shown;
     this.#move(name, from + BigInt(Math.round(share * Number(spanNs))));
   }

@@ -10,6 +10,7 @@ import { Measuring } from './measuring';
 import { neighbour, type Direction, type PlotGap } from './model/gaps';
 import { EMPTY_LAYOUT, MAX_PLOTS, overlay, plotOf, withoutRoom, type Layout, type Plot } from './model/layout';
 import type { Mark } from './model/steering-marks';
+import { channelOf, firstPanel, panelsOf, type PanelKind } from './model/picture';
 import { nextMode, type AxisMode } from './model/scale';
 import { ordered, type Cursors } from './model/stretch';
 import type { Zone } from './model/time';
@@ -17,10 +18,14 @@ import { axesOf, MAX_AXES, unitsOf } from './model/titles';
 import { centre, follow, pan, pause, withSpan, zoom, type TimeWindow } from './model/window';
 import type { GapCard, FetchGaps } from './ui/gap-card';
 import { PlotGrid, type DropTarget } from './ui/plot-grid';
-import { PlotPanel, type PlotListener } from './ui/plot-panel';
+import type { Panel } from './ui/panel';
+import { offerPanels } from './ui/panel-choice';
+import { PlotPanel } from './ui/plot-panel';
+import { SamplePanel, type SamplePanelListener } from './ui/sample-panel';
 import type { Palette } from './ui/theme';
 import type { ViewFrame } from './wire/frame';
 import type { Stream, TraceRequest } from './wire/messages';
+import type { PictureFrame } from './wire/picture';
 
 /** Services that the plots need from the page. */
 export interface PlotsContext {
@@ -107,17 +112,26 @@ export class Plots {
     }
     const before = [...this.#grid.panels];
     const active = before[this.#active];
-    for (let place = before.length - 1; place >= 0; place -= 1) if (!kept.includes(place)) this.#dropPanel(place);
+    // A panel shows one kind of plot.
+    const places = kept.map((place, i) => (place !== null && old.plots[place]?.panel === layout.plots[i]?.panel ? place : null));
+    for (let place = before.length - 1; place >= 0; place -= 1) if (!places.includes(place)) this.#dropPanel(place);
     this.#layout = layout;
-    const panels = layout.plots.map((plot, i) => this.#adoptPanel(before[kept[i] ?? -1], plot));
+    const panels = layout.plots.map((plot, i) => this.#adoptPanel(before[places[i] ?? -1], plot));
     this.#grid.order(panels);
+    panels.forEach((panel, i) => {
+      this.#offer(i);
+      panel.invalidate();
+    });
     this.#active = layout.single ?? Math.max(0, panels.findIndex((panel) => panel === active));
-    panels.forEach((panel) => panel.invalidate());
     return this.#arrange();
   }
 
-  #adoptPanel(panel: PlotPanel | undefined, plot: Plot): PlotPanel {
-    if (panel === undefined) return this.#addPanel(plot);
+  #adoptPanel(panel: Panel | undefined, plot: Plot): Panel {
+    if (panel === undefined) {
+      const made = this.#makePanel(plot);
+      this.#grid.add(made);
+      return made;
+    }
     panel.setPlot(plot, unitsOf(plot.traces, this.context.catalogue()));
     return panel;
   }
@@ -132,6 +146,7 @@ export class Plots {
     this.#layout.plots.forEach((plot, i) => {
       const units = unitsOf(plot.traces, this.context.catalogue());
       this.#grid.panels[i]?.setPlot(plot, units);
+      this.#offer(i);
     });
     this.#schedule();
   }
@@ -140,10 +155,22 @@ export class Plots {
   onFrame(frame: ViewFrame): void {
     this.#credit(frame);
     const panel = this.#grid.panels.find((each) => each.view === frame.view);
-    panel?.setFrame(frame);
+    if (panel instanceof PlotPanel) panel.setFrame(frame);
     const end = frame.from + frame.column * BigInt(frame.columnCount);
     if (frame.live && end > this.#edge) {
       this.#edge = end;
+      this.#edgeAtMs = performance.now();
+    }
+    this.#schedule();
+  }
+
+  /** Takes a whole sample from the server. */
+  onPicture(frame: PictureFrame): void {
+    this.#credit(frame);
+    const panel = this.#grid.panels.find((each) => each.view === frame.view);
+    if (panel instanceof SamplePanel) panel.setPicture(frame);
+    if (frame.live && frame.sample !== null && frame.sample.time > this.#edge) {
+      this.#edge = frame.sample.time;
       this.#edgeAtMs = performance.now();
     }
     this.#schedule();
@@ -157,16 +184,28 @@ export class Plots {
 
   /** Plots traces in a new plot, over the active plot, or where they were dropped. */
   plot(traces: readonly TraceRequest[], target: DropTarget | 'active'): void {
+    const whole = traces.filter((trace) => this.#firstPanel(trace) !== 'trend');
+    for (const trace of whole) this.#add(plotOf([trace], this.#firstPanel(trace)));
+    const others = traces.filter((trace) => !whole.includes(trace));
+    if (others.length > 0) this.#plotTraces(others, target);
+  }
+
+  #firstPanel(trace: TraceRequest): PanelKind {
+    const [stream, channel] = [this.context.catalogue().get(trace.stream), channelOf(trace, this.context.catalogue())];
+    return stream === undefined || channel === undefined ? 'trend' : firstPanel(stream, channel);
+  }
+
+  #plotTraces(traces: readonly TraceRequest[], target: DropTarget | 'active'): void {
     const index = target === 'active' ? this.#active : target?.kind === 'plot' ? target.index : -1;
     const under = this.#layout.plots[index];
-    if (under !== undefined && this.#fits(under, traces)) {
+    if (under?.panel === 'trend' && this.#fits(under, traces)) {
       const laid = overlay(under, traces);
       this.#change(index, { traces: laid.traces });
       this.activate(index);
       this.#sayWithoutRoom(laid, traces);
       return;
     }
-    if (under !== undefined) this.context.say('A third unit does not fit on two axes: plotted separately');
+    if (under?.panel === 'trend') this.context.say('A third unit does not fit on two axes: plotted separately');
     const plot = plotOf(traces);
     this.#add(plot);
     this.#sayWithoutRoom(plot, traces);
@@ -330,7 +369,7 @@ export class Plots {
     return searchGap(this.context.fetchGaps, [...streams], at, this.#edgeNow(), direction);
   }
 
-  #panelOf(stream: string): PlotPanel | undefined {
+  #panelOf(stream: string): Panel | undefined {
     const shows = (plot: Plot | undefined): boolean => plot?.traces.some((trace) => trace.stream === stream) === true;
     const index = shows(this.#layout.plots[this.#active]) ? this.#active : this.#layout.plots.findIndex(shows);
     return this.#grid.panels[index];
@@ -358,16 +397,49 @@ export class Plots {
     this.show(this.#active);
   }
 
-  #addPanel(plot: Plot): PlotPanel {
+  #addPanel(plot: Plot): void {
+    this.#grid.add(this.#makePanel(plot));
+    this.#offer(this.#grid.panels.length - 1);
+  }
+
+  #makePanel(plot: Plot): Panel {
     const view = this.#nextView;
     this.#nextView += 1;
     const shared = (): { window: TimeWindow; zone: Zone; palette: Palette; edge: bigint; marks: readonly Mark[] } => ({
       window: this.#layout.window, zone: this.context.zone(), palette: this.context.palette(), edge: this.#edge, marks: this.#marks,
     });
-    const panel: PlotPanel = new PlotPanel(view, plot, this.#listener(() => panel), shared);
+    const listener = this.#listener(() => panel);
+    const panel: Panel = plot.panel === 'trend'
+      ? new PlotPanel(view, plot, listener, shared)
+      : new SamplePanel(view, plot, listener, shared, () => this.context.catalogue());
     panel.setPlot(plot, unitsOf(plot.traces, this.context.catalogue()));
-    this.#grid.add(panel);
     return panel;
+  }
+
+  /** Offers the other kinds of panels that the plot's only channel has. */
+  #offer(index: number): void {
+    const plot = this.#layout.plots[index];
+    const channel = channelOf(plot?.traces[0], this.context.catalogue());
+    if (plot === undefined || channel === undefined || plot.traces.length > 1) return;
+    const panel = this.#grid.panels[index];
+    const tools = panel?.element.querySelector('.plot-tools') ?? null;
+    offerPanels(tools, panelsOf(channel), plot.panel, (kind) => {
+      const at = panel === undefined ? -1 : this.#grid.panels.indexOf(panel);
+      if (at >= 0) this.#showAs(at, kind);
+    });
+  }
+
+  /** Shows the channel of a plot in another kind of panel. */
+  #showAs(index: number, kind: PanelKind): void {
+    const plot = this.#layout.plots[index];
+    const before = this.#grid.panels[index];
+    if (plot === undefined || before === undefined || plot.panel === kind) return;
+    const changed = { ...plotOf(plot.traces, kind), columns: plot.columns, rows: plot.rows };
+    this.#layout = { ...this.#layout, plots: this.#layout.plots.map((each, i) => (i === index ? changed : each)) };
+    this.context.live.closeView(before.view);
+    this.#grid.replace(index, this.#makePanel(changed));
+    this.#offer(index);
+    this.#arrange();
   }
 
   #dropPanel(index: number): void {
@@ -376,13 +448,17 @@ export class Plots {
     this.#grid.remove(index);
   }
 
-  #listener(panel: () => PlotPanel): PlotListener {
+  #listener(panel: () => Panel): SamplePanelListener {
     const index = (): number => this.#grid.panels.indexOf(panel());
     return {
       onActivate: () => { if (index() !== this.#active) this.activate(index()); },
       onPan: (share) => this.pan(-share),
       onZoom: (factor, share) => this.zoom(factor, share),
-      onCursor: (share) => this.#setCursor(share),
+      onCursor: (share) => {
+        this.#setCursor(share);
+        this.#schedule();
+      },
+      onLog: (log) => this.#change(index(), { log }),
       onCursors: () => {
         this.activate(index());
         this.toggleCursors();
@@ -440,6 +516,7 @@ export class Plots {
     this.#grid.panels.forEach((panel, i) => {
       const plot = plots[i];
       if (plot === undefined || (single !== null && single !== i)) this.context.live.closeView(panel.view);
+      else if (panel instanceof SamplePanel) this.context.live.setPicture(panel.request(window));
       else this.context.live.setView({ view: panel.view, traces: plot.traces, widthPx: this.context.columns(panel.widthPx), ...window });
     });
     this.#schedule();
@@ -450,7 +527,7 @@ export class Plots {
    * one will show, else only after that drawing. So every view continues at full pace, and a
    * page that draws slowly is still sent no more than it draws.
    */
-  #credit({ view, frame }: ViewFrame): void {
+  #credit({ view, frame }: ViewFrame | PictureFrame): void {
     if (this.#undrawn.has(view)) {
       this.#owed.push(frame);
       return;

@@ -5,6 +5,7 @@
  * old link still shows what it can.
  */
 import type { TraceRequest } from '../wire/messages';
+import { PANELS, type PanelKind } from './picture';
 import { AUTO, type AxisMode } from './scale';
 import type { Cursors } from './stretch';
 import { DEFAULT_WINDOW, MAX_SPAN, MIN_SPAN, type TimeWindow } from './window';
@@ -25,7 +26,14 @@ export interface Plot {
   readonly columns: number | null;
   readonly rows: number;
   readonly axis: AxisMode;
+  readonly panel: PanelKind;
+  /** Axes of a spectrum that are logarithmic; `y` of a waterfall: decibels. */
+  readonly log: LogAxes;
 }
+
+/** Logarithmic axes. */
+export type LogAxes = '' | 'x' | 'y' | 'xy';
+export const LOGS: readonly LogAxes[] = ['', 'x', 'y', 'xy'];
 
 /** State encoded in an address. */
 export interface Layout {
@@ -40,9 +48,13 @@ export interface Layout {
 /** A page that shows nothing yet. */
 export const EMPTY_LAYOUT: Layout = { plots: [], window: DEFAULT_WINDOW, single: null, cursors: null };
 
+/** Returns whether a kind of panel has logarithmic axes. */
+export const hasLog = (panel: PanelKind): boolean => panel === 'spectrum' || panel === 'waterfall';
+
 /** Returns a plot of these traces with everything else left to the page. */
-export function plotOf(traces: readonly TraceRequest[]): Plot {
-  return { traces: traces.slice(0, MAX_TRACES), columns: null, rows: 1, axis: AUTO };
+export function plotOf(traces: readonly TraceRequest[], panel: PanelKind = 'trend'): Plot {
+  const kept = traces.slice(0, panel === 'trend' ? MAX_TRACES : 1);
+  return { traces: kept, columns: null, rows: 1, axis: AUTO, panel, log: hasLog(panel) ? 'y' : '' };
 }
 
 /** Returns the default width of a plot, in twelfths, among `count` plots. */
@@ -83,7 +95,9 @@ function writePlot(plot: Plot): string {
   const columns = plot.columns === null ? '' : `;w=${plot.columns}`;
   const rows = plot.rows === 1 ? '' : `;h=${plot.rows}`;
   const axis = plot.axis.kind === 'auto' ? '' : `;y=${plot.axis.kind}:${plot.axis.range.low}:${plot.axis.range.high}`;
-  return traces + columns + rows + axis;
+  const panel = plot.panel === 'trend' ? '' : `;panel=${plot.panel}`;
+  const log = hasLog(plot.panel) && plot.log !== 'y' ? `;log=${plot.log}` : '';
+  return traces + columns + rows + axis + panel + log;
 }
 
 /** Escapes what has a meaning here but leaves the slashes of paths readable. */
@@ -157,8 +171,10 @@ function readPlot(text: string): Plot | null {
   if (traces.length === 0) return null;
   const [, ...settings] = text.split(';');
   const setting = new Map(settings.map(splitPair));
+  const plot = plotOf(traces, PANELS.find((kind) => kind === setting.get('panel')) ?? 'trend');
   return {
-    ...plotOf(traces),
+    ...plot,
+    log: hasLog(plot.panel) ? LOGS.find((log) => log === setting.get('log')) ?? plot.log : '',
     columns: readWhole(setting.get('w'), GRID_COLUMNS),
     rows: readWhole(setting.get('h'), MAX_ROWS) ?? 1,
     axis: readAxis(setting.get('y')),

@@ -55,10 +55,10 @@ export function roundStep(least: number): number {
   return (share <= 1 ? 1 : share <= 2 ? 2 : share <= 5 ? 5 : 10) * power;
 }
 
-/** Returns the next automatic range for data in `[low, high]`. */
-export function nextAuto(last: AutoRange | null, low: number, high: number, nowMs: number): AutoRange {
+/** Returns the next automatic range for data in `[low, high]`; `rounded` says which range these fill. */
+export function nextAuto(last: AutoRange | null, low: number, high: number, nowMs: number, rounded = roundRange): AutoRange {
   if (!Number.isFinite(low) || !Number.isFinite(high)) return last ?? { range: { low: 0, high: 1 }, looseSinceMs: null };
-  const tight = roundRange(low, high);
+  const tight = rounded(low, high);
   if (last === null) return { range: tight, looseSinceMs: null };
   const { range } = last;
   if (low < range.low || high > range.high) {

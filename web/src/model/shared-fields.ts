@@ -6,7 +6,8 @@
  */
 import { fields, isFields, list, nanoseconds, number, text, type Fields } from '../wire/json';
 import type { TraceRequest } from '../wire/messages';
-import { GRID_COLUMNS, MAX_PLOTS, MAX_ROWS, MAX_TRACES, sameTrace, type Layout, type Plot } from './layout';
+import { GRID_COLUMNS, hasLog, LOGS, MAX_PLOTS, MAX_ROWS, MAX_TRACES, plotOf, sameTrace, type Layout, type LogAxes, type Plot } from './layout';
+import { PANELS } from './picture';
 import { AUTO, type AxisMode } from './scale';
 import type { Cursors } from './stretch';
 import { DEFAULT_WINDOW, MAX_SPAN, MIN_SPAN, type TimeWindow } from './window';
@@ -115,7 +116,7 @@ export function placesOf(document: Fields): readonly string[] {
 
 /** Returns whether two plots show the same. */
 export function samePlot(a: Plot, b: Plot): boolean {
-  return a === b || (a.columns === b.columns && a.rows === b.rows && sameAxis(a.axis, b.axis) && sameTraces(a.traces, b.traces));
+  return a === b || (a.panel === b.panel && a.log === b.log && a.columns === b.columns && a.rows === b.rows && sameAxis(a.axis, b.axis) && sameTraces(a.traces, b.traces));
 }
 
 function sameAxis(a: AxisMode, b: AxisMode): boolean {
@@ -156,9 +157,10 @@ function insert(ids: readonly string[], order: readonly string[], added: readonl
 }
 
 function readPlot(value: unknown): Plot | null {
-  if (!isFields(value) || text(value, 'panel', TREND) !== TREND) return null;
-  const traces = readTraces(value);
-  return traces.length === 0 ? null : { traces, columns: readColumns(value), rows: readRows(value), axis: readAxis(value) };
+  const panel = isFields(value) ? PANELS.find((kind) => kind === text(value, 'panel', TREND)) : undefined;
+  if (!isFields(value) || panel === undefined) return null;
+  const plot = plotOf(readTraces(value), panel);
+  return plot.traces.length === 0 ? null : { ...plot, columns: readColumns(value), rows: readRows(value), axis: readAxis(value), log: hasLog(panel) ? readLog(value, plot.log) : plot.log };
 }
 
 function readTraces(from: Fields): readonly TraceRequest[] {
@@ -169,6 +171,10 @@ function readTraces(from: Fields): readonly TraceRequest[] {
 const whole = (value: unknown, most: number): number | null => (typeof value === 'number' && Number.isInteger(value) && value >= 1 && value <= most ? value : null);
 const readColumns = (from: Fields): number | null => whole(from['columns'], GRID_COLUMNS);
 const readRows = (from: Fields): number => whole(from['rows'], MAX_ROWS) ?? 1;
+
+function readLog(from: Fields, otherwise: LogAxes): LogAxes {
+  return LOGS.find((log) => log === from['log']) ?? otherwise;
+}
 
 function readAxis(from: Fields): AxisMode {
   const axis = fields(from['axis']);
@@ -183,7 +189,8 @@ function writePlot(raw: unknown, plot: Plot): Fields {
   const known = isFields(raw);
   return {
     ...from,
-    panel: text(from, 'panel', TREND),
+    panel: plot.panel,
+    ...(plot.log === plotOf(plot.traces, plot.panel).log && from['log'] === undefined ? {} : { log: plot.log }),
     traces: known && sameTraces(readTraces(from), plot.traces) ? from['traces'] : plot.traces.map(({ stream, channel }) => ({ stream, channel })),
     columns: known && readColumns(from) === plot.columns ? from['columns'] ?? null : plot.columns,
     rows: known && readRows(from) === plot.rows ? from['rows'] ?? plot.rows : plot.rows,

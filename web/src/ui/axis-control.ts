@@ -1,5 +1,5 @@
 /**
- * The y-axis' mode: a button that goes from automatic to held to fixed, and two numbers while it is fixed.
+ * The mode of a y-axis, or of colours: a button that goes from automatic to held to fixed, and two numbers while it is fixed.
  */
 import { AUTO, nextMode, type AxisMode, type Range } from '../model/scale';
 import { el, setAttribute, setText } from './dom';
@@ -8,15 +8,19 @@ import { el, setAttribute, setText } from './dom';
 export class AxisControl {
   readonly element = el('div', { class: 'axis-control' });
   readonly #button: HTMLButtonElement;
-  readonly #low = numberInput('lower end of the y-axis');
-  readonly #high = numberInput('upper end of the y-axis');
+  readonly #low: HTMLInputElement;
+  readonly #high: HTMLInputElement;
   #mode: AxisMode = AUTO;
 
   constructor(
     readonly current: () => Range,
     readonly changed: (mode: AxisMode) => void,
+    readonly name: 'y' | 'colours' = 'y',
   ) {
-    this.#button = el('button', { type: 'button', class: 'word-button', title: 'y-axis: automatic, held, fixed (y)', on: { click: () => this.changed(nextMode(this.#mode, this.current())) } });
+    const axis = name === 'y' ? 'y-axis' : 'colours';
+    this.#low = numberInput(`lower end of the ${axis}`);
+    this.#high = numberInput(`upper end of the ${axis}`);
+    this.#button = el('button', { type: 'button', class: 'word-button', title: `${axis}: automatic, held, fixed (y)`, on: { click: () => this.changed(nextMode(this.#mode, this.current())) } });
     for (const input of [this.#low, this.#high]) {
       input.addEventListener('change', () => this.#read());
       input.addEventListener('keydown', (event) => event.stopPropagation());
@@ -28,7 +32,7 @@ export class AxisControl {
   show(mode: AxisMode): void {
     this.#mode = mode;
     const fixed = mode.kind === 'fixed';
-    setText(this.#button, `y ${mode.kind}`);
+    setText(this.#button, `${this.name} ${mode.kind}`);
     setAttribute(this.element, 'data-kind', mode.kind);
     this.#low.hidden = !fixed;
     this.#high.hidden = !fixed;

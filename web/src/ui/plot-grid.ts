@@ -5,7 +5,7 @@
  */
 import { defaultColumns, GRID_COLUMNS, MAX_ROWS, type Plot } from '../model/layout';
 import { setAttribute } from './dom';
-import type { PlotPanel } from './plot-panel';
+import type { Panel } from './panel';
 
 /** Receiver of the events. */
 export interface GridListener {
@@ -20,7 +20,7 @@ export type DropTarget = { readonly kind: 'plot'; readonly index: number } | { r
 
 /** The element that holds the plots. */
 export class PlotGrid {
-  readonly #panels: PlotPanel[] = [];
+  readonly #panels: Panel[] = [];
   readonly #observer: ResizeObserver;
 
   constructor(
@@ -33,16 +33,27 @@ export class PlotGrid {
   }
 
   /** The plots in their order. */
-  get panels(): readonly PlotPanel[] {
+  get panels(): readonly Panel[] {
     return this.#panels;
   }
 
   /** Adds a plot at the end. */
-  add(panel: PlotPanel): void {
+  add(panel: Panel): void {
     this.#panels.push(panel);
     this.element.append(panel.element);
     // Also when its header takes another line.
     this.#observer.observe(panel.body);
+  }
+
+  /** Puts a plot in the place of the one at `index`. */
+  replace(index: number, panel: Panel): void {
+    const before = this.#panels[index];
+    if (before === undefined) return;
+    this.#panels[index] = panel;
+    before.element.before(panel.element);
+    this.#observer.unobserve(before.body);
+    this.#observer.observe(panel.body);
+    before.destroy();
   }
 
   /** Takes the plot at `index` away. */
@@ -54,7 +65,7 @@ export class PlotGrid {
   }
 
   /** Puts the plots, which are all here, in this order. */
-  order(panels: readonly PlotPanel[]): void {
+  order(panels: readonly Panel[]): void {
     if (panels.every((panel, place) => panel === this.#panels[place])) return;
     this.#panels.splice(0, this.#panels.length, ...panels);
     this.element.append(...panels.map((panel) => panel.element));

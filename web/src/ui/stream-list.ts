@@ -172,7 +172,7 @@ export class StreamList {
 
   #updateStream(stream: Stream, open: boolean, { element, meta, mark }: RowParts): void {
     const unit = stream.channels[0]?.unit ?? '';
-    const parts = [short(stream.samplesPerSecond || stream.nominalRate, 'Hz'), unit, ageText(stream)];
+    const parts = [short(stream.samplesPerSecond || stream.nominalRate, 'Hz'), unit, shapeText(stream), ageText(stream)];
     setText(meta, parts.filter((part) => part !== '').join(' · '));
     setText(mark, markText(stream));
     setAttribute(element, 'data-health', stream.health);
@@ -309,6 +309,11 @@ export class StreamList {
     window.addEventListener('pointerup', end('drop'), { signal });
     window.addEventListener('pointercancel', end('cancel'), { signal });
   }
+}
+
+/** The shape of a stream's samples, if they are not single values. */
+function shapeText({ channels: [first] }: Stream): string {
+  return first === undefined || first.elements <= 1 ? '' : first.shape.join(' × ');
 }
 
 /** An age is worth reading only when it is out of the ordinary; a silent stream's is in its mark. */

@@ -70,7 +70,8 @@ export const CODE_UNSETTLED = 255;
 
 /** State of a trace's stream, from the server. */
 export type TraceState = 'ok' | 'unknown' | 'stale' | 'ended';
-const TRACE_STATES: readonly TraceState[] = ['ok', 'unknown', 'stale', 'ended'];
+/** The states by their codes. */
+export const TRACE_STATES: readonly TraceState[] = ['ok', 'unknown', 'stale', 'ended'];
 
 /** The smallest and largest value of each pixel column; `NaN` where a column holds nothing. */
 export interface Columns {
@@ -164,6 +165,12 @@ export type Reason =
   | 'gap flags'
   | 'stage'
   | 'hop'
+  | 'picture form'
+  | 'picture size'
+  | 'pixel count'
+  | 'padding'
+  | 'obstacle'
+  | 'sample'
   | 'trailing bytes';
 
 /** Error for a malformed frame, with its position. */
@@ -178,7 +185,7 @@ export class MalformedFrame extends Error {
 }
 
 /** Reads little-endian fields one behind the other, never beyond the end. */
-class Reader {
+export class Reader {
   readonly #view: DataView;
   offset = 0;
 
@@ -340,7 +347,7 @@ function decodeMeans(reader: Reader, count: number): Uint16Array {
 }
 
 /** Every trace begins at a multiple of eight bytes, so the samples can be read in place. */
-function singles(reader: Reader, count: number): Float32Array {
+export function singles(reader: Reader, count: number): Float32Array {
   if (!HOST_IS_LITTLE_ENDIAN || reader.offset % 4 !== 0) return Float32Array.from({ length: count }, () => reader.f32());
   const seen = new Float32Array(reader.buffer, reader.offset, count);
   reader.skip(count * 4);

@@ -23,6 +23,8 @@ export interface Channel {
   readonly name: string;
   readonly unit: string;
   readonly elements: number;
+  /** Extents of one sample, row-major; empty of a single value. */
+  readonly shape: readonly number[];
 }
 
 /** Smallest and largest value of one second, or null if there was none. */
@@ -101,7 +103,8 @@ function epochText(value: unknown): string {
 
 function readChannel(value: unknown): Channel {
   const from = fields(value);
-  return { name: text(from, 'name'), unit: text(from, 'unit'), elements: number(from, 'elements', 1) };
+  const shape = list(from, 'shape').map((extent) => (typeof extent === 'number' ? extent : 0));
+  return { name: text(from, 'name'), unit: text(from, 'unit'), elements: number(from, 'elements', 1), shape };
 }
 
 function readBucket(value: unknown): SparkBucket {

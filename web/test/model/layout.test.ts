@@ -9,6 +9,11 @@ const LAYOUT: Layout = {
     { ...plotOf([trace('w7x/ecrh/power', 'gyrotron 1'), trace('a/b', 'x,y:z;w=&?#%')]), columns: 6, rows: 2, axis: { kind: 'fixed', range: { low: -1.5, high: 2e9 } } },
     { ...plotOf([trace('geo/μ-метр', 'BHZ')]), axis: { kind: 'held', range: { low: 0, high: 1e-12 } } },
     plotOf([trace('lab/probe')]),
+    { ...plotOf([trace('plate/image', 'temperature')], 'image'), axis: { kind: 'held', range: { low: 20, high: 80 } } },
+    { ...plotOf([trace('lab/spectrum', 'x')], 'spectrum'), log: 'xy' },
+    plotOf([trace('lab/spectrum', 'x')], 'waterfall'),
+    { ...plotOf([trace('lab/spectrum', 'x')], 'waterfall'), log: '' },
+    { ...plotOf([trace('lab/spectrum', 'x')], 'spectrum'), log: '' },
   ],
   window: { spanNs: 1_234_567n, endNs: 1_790_000_000_123_456_789n },
   single: 1,
@@ -30,13 +35,15 @@ describe('the address', () => {
   test('stays readable', () => {
     expect(writeLayout({ ...EMPTY_LAYOUT, plots: [plotOf([trace('w7x/ecrh/power')])] })).toBe('span=10s&plot=w7x/ecrh/power:I');
     expect(writeLayout({ ...EMPTY_LAYOUT, window: { spanNs: 90_000_000_000n, endNs: null } })).toBe('span=90s');
+    expect(writeLayout({ ...EMPTY_LAYOUT, plots: [plotOf([trace('plate/image', 't')], 'image')] })).toBe('span=10s&plot=plate/image:t;panel=image');
+    expect(writeLayout({ ...EMPTY_LAYOUT, plots: [plotOf([trace('lab/s', 'x')], 'spectrum')] })).toBe('span=10s&plot=lab/s:x;panel=spectrum');
     expect(writeLayout({ ...EMPTY_LAYOUT, window: { spanNs: 120_000_000_000n, endNs: null } })).toBe('span=2min');
   });
 
   test.each(['span=0s', 'span=99999d', 'span=x', 'end=soon', 'plot=', 'plot=noChannel', 'plot=%zz:a', 'single=0', 'single=x', '&&&=', 'plot=a', 'cursors=1', 'cursors=1,', 'cursors=a,b', 'cursors=1,2,3'])(
     'leaves out what it does not understand: %s', (query) => expect(readLayout(query)).toEqual(EMPTY_LAYOUT));
 
-  test.each(['w=0', 'w=13', 'w=1.5', 'h=5', 'h=-1', 'y=fixed:2:1', 'y=fixed:a:b', 'y=odd:0:1', 'y=fixed::', 'y=fixed:0:Infinity', 'z=1'])(
+  test.each(['w=0', 'w=13', 'w=1.5', 'h=5', 'h=-1', 'y=fixed:2:1', 'y=fixed:a:b', 'y=odd:0:1', 'y=fixed::', 'y=fixed:0:Infinity', 'z=1', 'panel=odd', 'panel=', 'log=xy'])(
     'leaves a setting out that cannot be: %s', (setting) => expect(readLayout(`plot=a/b:I;${setting}`).plots).toEqual([plotOf([trace('a/b')])]));
 
   test('holds at most 24 plots and a plot at most a hundred traces, and says what is left out', () => {
@@ -48,6 +55,7 @@ describe('the address', () => {
     const many = Array.from({ length: 110 }, (_, i) => trace(`s/${i}`));
     const crowded = plotOf(many);
     expect(crowded.traces).toHaveLength(100);
+    expect(plotOf(many, 'image').traces).toHaveLength(1);
     expect(withoutRoom(crowded, many)).toBe('A plot holds at most 100 traces: 10 left out');
     expect(withoutRoom(crowded, many.slice(0, 100))).toBe('');
     expect(overlay(plotOf(many.slice(0, 30)), many).traces).toHaveLength(100);

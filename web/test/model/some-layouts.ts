@@ -2,6 +2,7 @@
  * Layouts by chance, from a seed: for the properties of shared views.
  */
 import { plotOf, type Layout, type Plot } from '../../src/model/layout';
+import { PANELS } from '../../src/model/picture';
 import type { AxisMode } from '../../src/model/scale';
 import type { Shown } from '../../src/model/shared-fields';
 
@@ -29,7 +30,7 @@ function someAxis(random: () => number): AxisMode {
 /** A plot. */
 export function somePlot(random: () => number): Plot {
   const traces = Array.from({ length: 1 + below(random, 3) }, () => ({ stream: `lab/"${below(random, 4)}_ns":"5"`, channel: ['I', 'µ,;:', 'x[3]'][below(random, 3)] ?? '' }));
-  return { ...plotOf(traces), columns: random() < 0.5 ? null : 1 + below(random, 12), rows: 1 + below(random, 4), axis: someAxis(random) };
+  return { ...plotOf(traces, PANELS[below(random, 8)]), columns: random() < 0.5 ? null : 1 + below(random, 12), rows: 1 + below(random, 4), axis: someAxis(random) };
 }
 
 /** A layout of up to six plots. */

@@ -73,7 +73,7 @@ function panels(load: Load): readonly PlotPanel[] {
     grid.add(panel);
   });
   grid.arrange(plots, null);
-  return grid.panels;
+  return grid.panels.filter((panel) => panel instanceof PlotPanel);
 }
 
 /** A number from 0 to 1 that looks random and is the same in every run, so that counts are too. */

@@ -1,0 +1,63 @@
+/**
+ * Encodes pictures as `docs/protocol/page.md` lays them out: for the fake server and for the decoder's tests. Written from
+ * the page, not from the decoder, so that the two check each other.
+ */
+
+/**
+ * @typedef {object} Picture
+ * @property {number} frame
+ * @property {number} view
+ * @property {number} [state]
+ * @property {number} [flags] bit 0 live, bit 1 reduced further, bit 2 maxima
+ * @property {number} [obstacle]
+ * @property {bigint} now
+ * @property {bigint | null} [keptFrom]
+ * @property {number} [droppedFrames]
+ * @property {Sample | null} sample
+ *
+ * @typedef {object} Sample
+ * @property {bigint} time
+ * @property {bigint} index
+ * @property {number} [skipped]
+ * @property {number} rows
+ * @property {number} columns
+ * @property {readonly [number, number]} [size] of the matrix; without it that of the picture
+ * @property {readonly [number, number]} [block]
+ * @property {number} [planes]
+ * @property {number} low
+ * @property {number} high
+ * @property {Float32Array | Uint8Array} pixels values, or steps
+ */
+
+const HEADER = 104;
+const NONE = -(2n ** 63n);
+
+/** @param {Picture} picture @returns {ArrayBuffer} */
+export function encodePicture({ frame, view, state = 0, flags = 1, obstacle = 0, now, keptFrom = null, droppedFrames = 0, sample }) {
+  const bytes = sample === null ? 0 : sample.pixels.byteLength;
+  const out = new DataView(new ArrayBuffer(HEADER + Math.ceil(bytes / 8) * 8));
+  out.setUint16(0, 0x5054, true);
+  out.setUint8(2, 1);
+  out.setUint8(3, 2);
+  out.setUint32(4, frame, true);
+  out.setUint32(8, view, true);
+  out.setUint8(12, state);
+  out.setUint8(13, sample === null ? 0 : sample.pixels instanceof Float32Array ? 1 : 2);
+  out.setUint8(14, flags);
+  out.setUint8(15, obstacle);
+  out.setBigInt64(16, now, true);
+  out.setBigInt64(24, sample?.time ?? NONE, true);
+  out.setBigUint64(32, sample?.index ?? 0n, true);
+  out.setBigUint64(40, BigInt(sample?.skipped ?? 0), true);
+  const { rows = 0, columns = 0, block = [1, 1], size = [rows, columns] } = sample ?? {};
+  [rows, columns, ...size, ...block].forEach((value, k) => out.setUint32(48 + 4 * k, value, true));
+  out.setFloat64(72, sample?.low ?? NaN, true);
+  out.setFloat64(80, sample?.high ?? NaN, true);
+  out.setBigInt64(88, keptFrom ?? NONE, true);
+  out.setUint32(96, droppedFrames, true);
+  out.setUint32(100, sample === null ? 0 : sample.planes ?? 1, true);
+  if (sample === null) return /** @type {ArrayBuffer} */ (out.buffer);
+  if (sample.pixels instanceof Uint8Array) sample.pixels.forEach((step, k) => out.setUint8(HEADER + k, step));
+  else sample.pixels.forEach((value, k) => out.setFloat32(HEADER + 4 * k, value, true));
+  return /** @type {ArrayBuffer} */ (out.buffer);
+}

@@ -1,0 +1,432 @@
+/**
+ * A plot of whole samples: the newest one in the window as an image or as a spectrum, or those that the page was sent as a
+ * waterfall; with a place that is looked at.
+ *
+ * Draws only on request and only if something has changed. What is painted is in `paint/image.ts`, `paint/spectrum.ts` and
+ * `paint/waterfall.ts`.
+ */
+import { traceColours } from '../model/colour';
+import type { PlotGap } from '../model/gaps';
+import { GRID_COLUMNS, type LogAxes, type Plot } from '../model/layout';
+import { binHz, channelOf, decadeRange, elementsText, peakOf, placeAt, shareOf, valueAt, widened, within, type Box, type Place } from '../model/picture';
+import { decimalsFor, displayUnit, inUnit, short, significant } from '../model/quantity';
+import { nextAuto, type AutoRange, type Range } from '../model/scale';
+import { clock, full } from '../model/time';
+import { titlesOf } from '../model/titles';
+import { DECIBELS, decibels, finiteEnds, Waterfall } from '../model/waterfall';
+import type { TimeWindow } from '../model/window';
+import type { Shown } from '../paint/area';
+import { ImagePainter } from '../paint/image';
+import { paintSpectrum, spectrumBox } from '../paint/spectrum';
+import { paintWaterfall, waterfallBox } from '../paint/waterfall';
+import type { Stream } from '../wire/messages';
+import { MAX_PIXELS, type PictureFrame, type PictureRequest, type Sample } from '../wire/picture';
+import { AxisControl } from './axis-control';
+import { el, iconButton, setAttribute, setText } from './dom';
+import type { Measured } from './measure-panel';
+import type { Panel } from './panel';
+import type { PlotListener, Shared } from './plot-panel';
+
+/** Receiver of the events: those of a plot, and a change of its logarithmic axes. */
+export interface SamplePanelListener extends PlotListener {
+  onLog(log: LogAxes): void;
+}
+
+/** Lines of one spectrum. */
+const MOST_LINES = 8;
+/** Bins of a waterfall, whatever its height: what was kept fits what comes. */
+const MOST_BINS = 512;
+/** Columns of a waterfall. */
+const MOST_COLUMNS = 1_200;
+/** A plot lower than this, or narrower, has no room for large figures. */
+const COMPACT_PX = { height: 190, width: 480 };
+/** One press of an arrow key with shift moves by so many pixels of the sample. */
+const STRIDE = 10;
+
+/** Range of an axis before the first number. */
+const UNIT_RANGE: Range = { low: 0, high: 1 };
+
+/** A plot of whole samples. */
+export class SamplePanel implements Panel {
+  readonly element: HTMLElement;
+  readonly body = el('div', { class: 'plot-body sample-body' });
+  readonly #canvas = el('canvas', { class: 'sample-canvas', tabindex: '0', role: 'img' });
+  readonly #title = el('h2', { class: 'plot-title' });
+  readonly #note = el('span', { class: 'plot-note' });
+  readonly #value = el('div', { class: 'sample-value' });
+  readonly #empty = el('p', { class: 'sample-empty', hidden: true });
+  readonly #axisControl: AxisControl;
+  readonly #image = new ImagePainter();
+  readonly #small = document.createElement('canvas');
+  #waterfall = new Waterfall();
+  #plot: Plot;
+  #frame: PictureFrame | null = null;
+  #auto: AutoRange | null = null;
+  #range: Range = { low: 0, high: 1 };
+  #box: Box = { x: 0, y: 0, width: 1, height: 1 };
+  /** The place looked at as shares of height and width, so that it stays where it is when the sample is reduced otherwise. */
+  #at: { readonly down: number; readonly across: number } = { down: 0.5, across: 0.5 };
+  #pointed = false;
+  #dirty = true;
+
+  constructor(
+    readonly view: number,
+    plot: Plot,
+    readonly listener: SamplePanelListener,
+    readonly shared: () => Shared,
+    readonly catalogue: () => ReadonlyMap<string, Stream>,
+  ) {
+    this.#plot = plot;
+    this.#axisControl = new AxisControl(() => this.#range, listener.onAxis, plot.panel === 'spectrum' ? 'y' : 'colours');
+    this.element = this.#build();
+    this.body.append(this.#canvas, this.#empty);
+    this.#listen();
+    this.#axisControl.show(plot.axis);
+    this.#retitle();
+  }
+
+  get widthPx(): number {
+    return Math.max(1, this.body.clientWidth);
+  }
+
+  /** Holes are drawn in trends. */
+  get gaps(): readonly PlotGap[] {
+    return [];
+  }
+
+  get shown(): Shown {
+    const { window, edge } = this.shared();
+    return { from: (window.endNs ?? edge) - window.spanNs, spanNs: window.spanNs };
+  }
+
+  get leftRange(): Range {
+    return this.#range;
+  }
+
+  /** Returns what to ask for: no more pixels than the screen has for them. */
+  request({ endNs }: TimeWindow): PictureRequest {
+    const [trace = { stream: '', channel: '' }] = this.#plot.traces;
+    const ratio = window.devicePixelRatio || 1;
+    const pixels = (css: number): number => Math.max(1, Math.min(16_384, Math.round(css * ratio)));
+    const isImage = this.#plot.panel === 'image';
+    // It has its own memory of the past.
+    if (this.#plot.panel === 'waterfall') return { view: this.view, trace, plane: 0, widthPx: MOST_BINS, heightPx: 1, endNs: null, reduction: 'max' };
+    const heightPx = isImage ? pixels(this.body.clientHeight) : MOST_LINES;
+    const widthPx = Math.min(pixels(this.body.clientWidth), Math.floor(MAX_PIXELS / heightPx));
+    return { view: this.view, trace, plane: 0, widthPx, heightPx, endNs, reduction: isImage ? 'mean' : 'max' };
+  }
+
+  setPlot(plot: Plot, _units: readonly string[]): void {
+    const sameTraces = this.#plot.traces === plot.traces;
+    if (sameTraces && this.#plot === plot) return;
+    this.#plot = plot;
+    this.#axisControl.show(plot.axis);
+    if (!sameTraces) this.#retitle();
+    this.invalidate();
+  }
+
+  /** Takes a new frame; drawn at the next {@link render}. */
+  setPicture(frame: PictureFrame): void {
+    this.#frame = frame;
+    if (this.#plot.panel === 'waterfall' && frame.sample !== null) this.#waterfall.push(frame.sample);
+    this.#dirty = true;
+  }
+
+  invalidate(): void {
+    this.#dirty = true;
+  }
+
+  retheme(): void {
+    this.#dirty = true;
+  }
+
+  fit(): boolean {
+    const { clientWidth: width, clientHeight: height } = this.body;
+    if (width < 40 || height < 40) return false;
+    const ratio = window.devicePixelRatio || 1;
+    const [wide, high] = [Math.round(width * ratio), Math.round(height * ratio)];
+    setAttribute(this.element, 'data-compact', this.element.getBoundingClientRect().height < COMPACT_PX.height || width < COMPACT_PX.width ? '' : null);
+    if (this.#canvas.width === wide && this.#canvas.height === high) return false;
+    this.#canvas.width = wide;
+    this.#canvas.height = high;
+    this.#dirty = true;
+    return true;
+  }
+
+  render(nowMs: number): boolean {
+    if (!this.#dirty) return false;
+    this.#dirty = false;
+    const pen = this.#canvas.getContext('2d');
+    const sample = this.#frame?.sample ?? null;
+    if (pen === null) return false;
+    const ratio = window.devicePixelRatio || 1;
+    pen.setTransform(1, 0, 0, 1, 0, 0);
+    pen.clearRect(0, 0, this.#canvas.width, this.#canvas.height);
+    pen.setTransform(ratio, 0, 0, ratio, 0, 0);
+    this.#write(sample);
+    if (sample === null) return true;
+    if (this.#plot.panel === 'image') this.#paintImage(pen, sample, nowMs);
+    else if (this.#plot.panel === 'spectrum') this.#paintSpectrum(pen, sample, nowMs);
+    else this.#paintWaterfall(pen, sample, nowMs);
+    return true;
+  }
+
+  /** The cursor of trends is a time. */
+  showCursor(_share: number | null): void {}
+
+  showCursors(): void {}
+
+  measured(): readonly Measured[] {
+    return [];
+  }
+
+  gapPlace(_gap: PlotGap): { readonly x: number; readonly y: number } {
+    const { left, top } = this.body.getBoundingClientRect();
+    return { x: left, y: top };
+  }
+
+  setActive(active: boolean): void {
+    setAttribute(this.element, 'data-active', active ? '' : null);
+  }
+
+  setSize(columns: number, rows: number): void {
+    this.element.style.gridColumn = `span ${Math.min(columns, GRID_COLUMNS)}`;
+    this.element.style.gridRow = `span ${rows}`;
+  }
+
+  destroy(): void {
+    this.element.remove();
+  }
+
+  #build(): HTMLElement {
+    const tools = el('div', { class: 'plot-tools' }, this.#axisControl.element,
+      ...(this.#plot.panel === 'spectrum' ? [this.#logButton('x'), this.#logButton('y')] : this.#plot.panel === 'waterfall' ? [this.#logButton('y', 'dB')] : []),
+      iconButton('single', 'This plot alone (m, double click)', () => this.listener.onSingle()),
+      iconButton('close', 'Close the plot (x)', () => this.listener.onClose()));
+    const header = el('header', { class: 'plot-header' }, el('div', { class: 'plot-words' }, this.#title, this.#note), this.#value, tools);
+    const section = el('section', { class: 'plot', tabindex: '0', 'data-view': String(this.view), 'data-panel': this.#plot.panel }, header, this.body, el('div', { class: 'resize', 'aria-hidden': 'true' }));
+    section.addEventListener('pointerdown', () => this.listener.onActivate());
+    section.addEventListener('focus', () => this.listener.onActivate());
+    return section;
+  }
+
+  #logButton(axis: 'x' | 'y', text = `log ${axis}`): HTMLElement {
+    const title = text === 'dB' ? 'decibels, or the values themselves' : `${axis}-axis linear or logarithmic`;
+    const button = el('button', { type: 'button', class: 'word-button', title, text });
+    button.addEventListener('click', () => {
+      const has = (each: 'x' | 'y'): boolean => this.#plot.log.includes(each) !== (each === axis);
+      this.#auto = null;
+      this.listener.onLog(has('x') ? (has('y') ? 'xy' : 'x') : has('y') ? 'y' : '');
+      setAttribute(button, 'aria-pressed', String(this.#plot.log.includes(axis)));
+    });
+    setAttribute(button, 'aria-pressed', String(this.#plot.log.includes(axis)));
+    return button;
+  }
+
+  #listen(): void {
+    const canvas = this.#canvas;
+    const look = (event: PointerEvent): void => {
+      const { left, top } = canvas.getBoundingClientRect();
+      this.#lookAt(event.clientX - left, event.clientY - top);
+    };
+    canvas.addEventListener('pointermove', look);
+    canvas.addEventListener('pointerdown', look);
+    canvas.addEventListener('dblclick', () => this.listener.onSingle());
+    canvas.addEventListener('keydown', (event) => {
+      const by = event.shiftKey ? STRIDE : 1;
+      const step = { ArrowLeft: [0, -by], ArrowRight: [0, by], ArrowUp: [-by, 0], ArrowDown: [by, 0] }[event.key];
+      if (step === undefined) return;
+      event.preventDefault();
+      event.stopPropagation();
+      this.#move(step[0] ?? 0, step[1] ?? 0);
+    });
+  }
+
+  #lookAt(x: number, y: number): void {
+    const sample = this.#frame?.sample;
+    if (sample === null || sample === undefined) return;
+    if (this.#plot.panel === 'waterfall') return this.#lookAtShare((x - this.#box.x) / this.#box.width, (y - this.#box.y) / this.#box.height);
+    const place = this.#plot.panel === 'image' ? placeAt(sample, this.#image.box, x, y) : this.#nearest(sample, x);
+    if (place !== null) this.#set(sample, place);
+  }
+
+  /** The pixel of a spectrum that is nearest to a point. */
+  #nearest(sample: Sample, x: number): Place | null {
+    const { range, position, log } = this.#frequencies(sample);
+    const away = (column: number): number => Math.abs(this.#box.x + shareOf(position(column), range, log) * this.#box.width - x);
+    let best: number | null = null;
+    for (let column = 0; column < sample.columns; column += 1) if (Number.isFinite(away(column)) && (best === null || away(column) < away(best))) best = column;
+    return best === null ? null : { row: 0, column: best };
+  }
+
+  #move(down: number, across: number): void {
+    const sample = this.#frame?.sample;
+    if (sample === null || sample === undefined) return;
+    if (this.#plot.panel === 'waterfall') {
+      const { down: at, across: along } = this.#at;
+      return this.#lookAtShare(along + across / MOST_COLUMNS, at + down / sample.columns);
+    }
+    const place = this.#place(sample);
+    this.#set(sample, within(sample, { row: place.row + down, column: place.column + across }));
+  }
+
+  #set(sample: Sample, place: Place): void {
+    this.#lookAtShare((place.column + 0.5) / sample.columns, (place.row + 0.5) / sample.rows);
+  }
+
+  #lookAtShare(across: number, down: number): void {
+    const share = (value: number): number => Math.max(0, Math.min(0.999_999, value));
+    this.#at = { down: share(down), across: share(across) };
+    this.#pointed = true;
+    this.#dirty = true;
+    this.listener.onCursor(null);
+  }
+
+  #place(sample: Sample): Place {
+    return within(sample, { row: Math.floor(this.#at.down * sample.rows), column: Math.floor(this.#at.across * sample.columns) });
+  }
+
+  #retitle(): void {
+    const { path, name, labels } = titlesOf(this.#plot.traces);
+    this.#title.replaceChildren(el('span', { class: 'plot-path', text: path }), `${name} ${labels[0] ?? ''}`);
+    const words = `${{ trend: 'Plot', image: 'Image', spectrum: 'Spectrum', waterfall: 'Waterfall' }[this.#plot.panel]} of ${path}${name}`;
+    this.element.setAttribute('aria-label', words);
+    this.#canvas.setAttribute('aria-label', `${words}; arrow keys move the place whose value is shown`);
+    this.#frame = null;
+    this.#waterfall = new Waterfall();
+    this.#auto = null;
+  }
+
+  #unit(): string {
+    return channelOf(this.#plot.traces[0], this.catalogue())?.unit ?? '';
+  }
+
+  /** The x-axis of a spectrum: Hz for a stream that says so, else the index of the element. */
+  #frequencies({ size, block }: Sample): { range: Range; position: (column: number) => number; log: boolean; unit: string } {
+    const bin = binHz(this.catalogue().get(this.#plot.traces[0]?.stream ?? ''));
+    const width = bin ?? 1;
+    const log = this.#plot.panel === 'spectrum' && this.#plot.log.includes('x');
+    const last = Math.max(1, size[1] - 1) * width;
+    const position = (column: number): number => Math.min(size[1] - 1, (column + 0.5) * block[1] - 0.5) * width;
+    // The bin at 0 Hz has no place on a logarithmic axis.
+    return { range: { low: log ? Math.min(width, last / 10) : 0, high: last }, position, log, unit: bin === null ? '' : 'Hz' };
+  }
+
+  #rangeOf(values: ArrayLike<number>, { low, high }: Sample, log: boolean, nowMs: number): Range {
+    const { axis } = this.#plot;
+    if (axis.kind !== 'auto' && (!log || axis.range.low > 0)) return axis.range;
+    const ends = log ? decadeRange(values) : { low, high };
+    const rounded = log ? (a: number, b: number): Range => ({ low: a, high: b }) : this.#plot.panel === 'image' ? widened : undefined;
+    if (!Number.isFinite(ends.low)) return this.#auto?.range ?? UNIT_RANGE;
+    const last = log && this.#auto !== null && this.#auto.range.low <= 0 ? null : this.#auto;
+    this.#auto = nextAuto(last, ends.low, ends.high, nowMs, rounded);
+    return this.#auto.range;
+  }
+
+  #paintImage(pen: CanvasRenderingContext2D, sample: Sample, nowMs: number): void {
+    const { palette } = this.shared();
+    this.#range = this.#rangeOf(sample.values, sample, false, nowMs);
+    const place = this.#place(sample);
+    const scene = { sample, range: this.#range, unit: this.#unit(), place, theme: palette.chart, pen: palette.traces[this.#colour()] ?? palette.chart.ink };
+    this.#image.paint(pen, this.body.clientWidth, this.body.clientHeight, scene);
+    const [row, column] = [elementsText(place.row, sample.block[0], sample.size[0]), elementsText(place.column, sample.block[1], sample.size[1])];
+    setText(this.#value, `row ${row}, column ${column}: ${this.#valueText(valueAt(sample, place))}`);
+  }
+
+  #paintSpectrum(pen: CanvasRenderingContext2D, sample: Sample, nowMs: number): void {
+    const { palette } = this.shared();
+    const { range: x, position, log: logX, unit: unitX } = this.#frequencies(sample);
+    const logY = this.#plot.log.includes('y');
+    this.#range = this.#rangeOf(sample.values, sample, logY, nowMs);
+    this.#box = spectrumBox(this.body.clientWidth, this.body.clientHeight, palette.chart);
+    const lines = Math.min(MOST_LINES, sample.rows);
+    const first = this.#colour();
+    const pens = Array.from({ length: lines }, (_, k) => palette.traces[(first + k) % palette.traces.length] ?? palette.chart.ink);
+    const at = peakOf(sample.values);
+    const peak = at === null ? null : { row: Math.floor(at / sample.columns), column: at % sample.columns };
+    const column = this.#pointed ? this.#place(sample).column : null;
+    paintSpectrum(pen, this.#box, { sample, x, y: this.#range, logX, logY, unitX, unitY: this.#unit(), position, column, peak, theme: palette.chart, pens });
+    const where = (pixel: number): string => {
+      const display = displayUnit(position(pixel), unitX);
+      const text = unitX === '' ? elementsText(pixel, sample.block[1], sample.size[1]) : `${inUnit(position(pixel), display, decimalsFor(x.high - x.low, display, 1000))} ${display.unit}`;
+      return unitX === '' ? `element ${text}` : text;
+    };
+    const parts = peak === null ? ['no numbers'] : [`peak ${this.#valueText(sample.values[at ?? 0] ?? NaN)} at ${where(peak.column)}`];
+    if (column !== null) parts.push(`${where(column)}: ${this.#valueText(valueAt(sample, { row: 0, column }))}`);
+    setText(this.#value, parts.join(' · '));
+  }
+
+  #paintWaterfall(pen: CanvasRenderingContext2D, sample: Sample, nowMs: number): void {
+    const { palette, zone } = this.shared();
+    const { clientWidth: width, clientHeight: height } = this.body;
+    this.#box = waterfallBox(width, height, palette.chart);
+    const columns = { ...this.shown, count: Math.max(1, Math.min(MOST_COLUMNS, Math.round(this.#box.width))) };
+    const rate = this.catalogue().get(this.#plot.traces[0]?.stream ?? '')?.nominalRate ?? 0;
+    const values = this.#waterfall.picture(columns, rate);
+    const log = this.#plot.log.includes('y');
+    if (log) decibels(values);
+    const ends = finiteEnds(values, log ? DECIBELS : Infinity);
+    const { axis } = this.#plot;
+    // Before the first number there is no range to start from.
+    if (Number.isFinite(ends.low)) this.#auto = nextAuto(this.#auto, ends.low, ends.high, nowMs, widened);
+    this.#range = axis.kind === 'auto' ? this.#auto?.range ?? UNIT_RANGE : axis.range;
+    const { range: y, position, unit: unitY } = this.#frequencies(sample);
+    const unit = log ? `dB ${this.#unit()}`.trim() : this.#unit();
+    const place = this.#pointed ? this.#at : null;
+    paintWaterfall(pen, this.#small, this.#box, { values, bins: this.#waterfall.bins, columns, range: this.#range, unit, y: { low: 0, high: y.high }, unitY, place, zone, theme: palette.chart });
+    const bin = within(sample, { row: 0, column: Math.floor((1 - this.#at.down) * sample.columns) }).column;
+    const column = Math.floor(this.#at.across * columns.count);
+    const value = values[(sample.columns - 1 - bin) * columns.count + column] ?? NaN;
+    const at = columns.from + (columns.spanNs * BigInt(column)) / BigInt(columns.count);
+    const display = displayUnit(position(bin), unitY);
+    const where = unitY === '' ? `element ${elementsText(bin, sample.block[1], sample.size[1])}` : `${inUnit(position(bin), display, decimalsFor(y.high, display, 1000))} ${display.unit}`;
+    const written = Number.isNaN(value) ? 'nothing here' : log ? `${inUnit(value, { factor: 1, unit }, 1)} ${unit}` : this.#valueText(value);
+    setText(this.#value, this.#pointed ? `${clock(at, zone, 2)}, ${where}: ${written}` : '');
+  }
+
+  #valueText(value: number): string {
+    if (Number.isNaN(value)) return 'no number';
+    const display = displayUnit(Math.abs(value), this.#unit());
+    // Values of many decades have no decimals in common.
+    if (this.#plot.panel === 'spectrum' && this.#plot.log.includes('y')) return `${significant(value * (display.unit.startsWith('×') ? 1 : display.factor), 3)} ${display.unit.startsWith('×') ? this.#unit() : display.unit}`.trim();
+    const decimals = decimalsFor(this.#range.high - this.#range.low, display, 1000);
+    return `${inUnit(value, display, decimals)} ${display.unit}`.trim();
+  }
+
+  #colour(): number {
+    return traceColours(this.#plot.traces)[0] ?? 0;
+  }
+
+  /** Says what is shown, or why nothing is. */
+  #write(sample: Sample | null): void {
+    const frame = this.#frame;
+    const words = sample === null ? emptyText(frame, this.#plot.traces[0]?.channel ?? '') : '';
+    this.#empty.hidden = sample !== null;
+    setText(this.#empty, words);
+    if (sample === null || frame === null) {
+      setText(this.#value, '');
+      return setText(this.#note, '');
+    }
+    const { zone } = this.shared();
+    const { size, block, skipped, planes } = sample;
+    const reduced = block[0] * block[1] > 1 ? `a pixel is the ${frame.isMax ? 'maximum' : 'mean'} of ${block[0]} × ${block[1]}` : '';
+    const parts = [
+      clock(sample.time, zone, 3), `${size[0]} × ${size[1]}`, planes > 1 ? `first of ${planes}` : '', reduced,
+      frame.slow ? 'coarser, because this page is slow' : '', skipped > 0 ? `${short(skipped)} samples not shown` : '',
+      frame.state === 'ok' ? '' : frame.state, frame.obstacle === null ? '' : 'newer samples are not kept',
+      this.#plot.panel === 'waterfall' && this.#waterfall.since !== null ? `kept by this page since ${clock(this.#waterfall.since, zone)}` : '',
+    ];
+    setText(this.#note, parts.filter((part) => part !== '').join(' · '));
+    setAttribute(this.#note, 'title', `sample ${sample.index}, ${full(sample.time, zone)}`);
+  }
+}
+
+/** Tells why nothing is shown. */
+function emptyText(frame: PictureFrame | null, channel: string): string {
+  if (frame === null) return '';
+  if (frame.obstacle === 'too large') return 'A sample has more than 64 MB: the server keeps none to show. Publish a smaller one beside it.';
+  if (frame.obstacle === 'no room') return 'Other plots take all memory that the server has for whole samples. Close some of them.';
+  if (frame.state === 'unknown') return `No stream or no channel of this name: ${channel}`;
+  if (!frame.live) return 'No sample of this time is kept: the server keeps whole samples from when a page first shows them.';
+  return 'Waiting for the next sample';
+}

@@ -1,0 +1,129 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import { describe, expect, test } from 'vitest';
+import { encodePicture } from '../../dev/encode-picture.mjs';
+import { MalformedFrame, type Reason } from '../../src/wire/frame';
+import { decodePicture, isPicture, MAX_PIXELS, writePicture } from '../../src/wire/picture';
+
+const TIME = 1_790_000_000_123_456_789n;
+const GOLDEN = fileURLToPath(new URL('../../../docs/protocol/golden/', import.meta.url));
+const golden = readdirSync(GOLDEN).filter((name) => /^picture-.*\.hex$/.test(name));
+
+/** Hex digits; anything after `#` on a line is a remark. */
+function readHex(name: string): ArrayBuffer {
+  const digits = readFileSync(GOLDEN + name, 'utf8').replace(/#.*$/gm, '').replace(/\s+/g, '');
+  return Uint8Array.from(digits.match(/../g) ?? [], (pair) => Number.parseInt(pair, 16)).buffer;
+}
+
+const sample = (): ArrayBuffer => encodePicture({
+  frame: 7, view: 3, flags: 7, now: TIME + 10n, keptFrom: TIME - 5n, droppedFrames: 2,
+  sample: {
+    time: TIME, index: 2n ** 53n + 1n, skipped: 4, rows: 1, columns: 3, size: [2, 5], block: [2, 2], planes: 2, low: -1, high: 2.5,
+    pixels: Float32Array.of(-1, NaN, 2.5),
+  },
+});
+
+const refusal = (buffer: ArrayBuffer): Reason | null => {
+  try {
+    decodePicture(buffer);
+    return null;
+  } catch (error) {
+    if (error instanceof MalformedFrame) return error.reason;
+    throw error;
+  }
+};
+
+const changed = (write: (view: DataView) => void, from = sample()): ArrayBuffer => {
+  write(new DataView(from));
+  return from;
+};
+
+describe('pictures', () => {
+  test('read back what was written, to the nanosecond and beyond 2^53', () => {
+    const frame = decodePicture(sample());
+    expect(frame).toMatchObject({ frame: 7, view: 3, live: true, slow: true, isMax: true, obstacle: null, keptFrom: TIME - 5n, droppedFrames: 2 });
+    expect(frame.sample).toEqual({
+      time: TIME, index: 2n ** 53n + 1n, skipped: 4, rows: 1, columns: 3, size: [2, 5], block: [2, 2], planes: 2, low: -1, high: 2.5,
+      values: Float32Array.of(-1, NaN, 2.5),
+    });
+    expect([isPicture(sample()), isPicture(new ArrayBuffer(2))]).toEqual([true, false]);
+  });
+
+  test('of steps have their values, also on a scale that falls', () => {
+    const of = (low: number, high: number): unknown => decodePicture(encodePicture({
+      frame: 0, view: 0, now: TIME, sample: { time: TIME, index: 0n, rows: 1, columns: 3, low, high, pixels: Uint8Array.of(0, 51, 255) },
+    })).sample;
+    expect(of(0, 510)).toMatchObject({ values: Float64Array.of(0, 102, 510), low: 0, high: 510 });
+    expect(of(5, 0)).toMatchObject({ values: Float64Array.of(5, 4, 0), low: 0, high: 5 });
+  });
+
+  test('are refused when cut at any length, or with a byte too many', () => {
+    const whole = sample();
+    for (let length = 0; length < whole.byteLength; length += 1) expect(refusal(whole.slice(0, length)), `at ${length}`).toBe('too short');
+    const longer = new Uint8Array(whole.byteLength + 1);
+    longer.set(new Uint8Array(whole));
+    expect(refusal(longer.buffer)).toBe('trailing bytes');
+  });
+
+  test.each<[Reason, number, (view: DataView) => void]>([
+    ['magic', 0, (view) => view.setUint16(0, 0x5055, true)],
+    ['version', 2, (view) => view.setUint8(2, 2)],
+    ['kind', 3, (view) => view.setUint8(3, 1)],
+    ['trace state', 12, (view) => view.setUint8(12, 4)],
+    ['picture form', 13, (view) => view.setUint8(13, 3)],
+    ['flags', 14, (view) => view.setUint8(14, 8)],
+    ['obstacle', 15, (view) => view.setUint8(15, 3)],
+    ['sample', 24, (view) => view.setBigInt64(24, -(2n ** 63n), true)],
+    ['picture size', 48, (view) => view.setUint32(48, 2, true)],
+    ['picture size', 64, (view) => view.setUint32(64, 0, true)],
+    ['sample', 100, (view) => view.setUint32(100, 0, true)],
+    ['padding', 116, (view) => view.setUint8(116, 1)],
+  ])('are refused for a wrong %s at %i', (reason, _, write) => {
+    expect(refusal(changed(write))).toBe(reason);
+  });
+
+  test('with more pixels than the limit, or a sample where there is none, are refused', () => {
+    const large = changed((view) => {
+      for (const at of [52, 60]) view.setUint32(at, MAX_PIXELS + 1, true);
+      for (const at of [48, 56, 64, 68]) view.setUint32(at, 1, true);
+    });
+    expect(refusal(large)).toBe('pixel count');
+    const none = encodePicture({ frame: 0, view: 0, now: TIME, obstacle: 2, sample: null });
+    expect(decodePicture(none)).toMatchObject({ sample: null, obstacle: 'no room', keptFrom: null });
+    expect(refusal(changed((view) => view.setUint32(48, 1, true), none))).toBe('sample');
+  });
+
+  test('never make the decoder throw anything but its own error, whatever the bytes', () => {
+    let seed = 42;
+    const next = (): number => (seed = (Math.imul(seed, 1664525) + 1013904223) >>> 0);
+    for (let round = 0; round < 3000; round += 1) {
+      const bytes = new Uint8Array(sample());
+      for (let i = next() % 6; i >= 0; i -= 1) bytes[next() % bytes.length] = next() & 255;
+      expect(() => refusal(bytes.buffer), `round ${round}`).not.toThrow();
+    }
+  });
+
+  test('are asked for with all digits of a time', () => {
+    const request = { view: 2, trace: { stream: 'a/b', channel: '"x"' }, plane: 1, widthPx: 3, heightPx: 4, reduction: 'max', endNs: TIME } as const;
+    expect(writePicture(request)).toBe(`{"type":"picture","view":2,"stream":"a/b","channel":"\\"x\\"","plane":1,"width_px":3,"height_px":4,"reduction":"max","end_ns":${TIME}}`);
+    expect(writePicture({ ...request, endNs: null })).toContain('"end_ns":null');
+  });
+});
+
+describe('golden pictures', () => {
+  test('are there', () => expect(golden.length).toBe(3));
+  test.each(golden)('%s is read whole', (name) => {
+    const bytes = readHex(name);
+    const frame = decodePicture(bytes);
+    const { sample: read } = frame;
+    const ends = new DataView(bytes);
+    const [low, high] = [ends.getFloat64(72, true), ends.getFloat64(80, true)];
+    const steps = read?.values instanceof Float64Array ? Uint8Array.from(read.values, (value) => Math.round(((value - low) / (high - low)) * 255)) : null;
+    const again = encodePicture({
+      ...frame, state: ['ok', 'unknown', 'stale', 'ended'].indexOf(frame.state), obstacle: [null, 'too large', 'no room'].indexOf(frame.obstacle),
+      flags: Number(frame.live) + 2 * Number(frame.slow) + 4 * Number(frame.isMax),
+      sample: read === null ? null : { ...read, low, high, pixels: steps ?? Float32Array.from(read.values) },
+    });
+    expect(Buffer.from(again).toString('hex')).toBe(Buffer.from(bytes).toString('hex'));
+  });
+});
