@@ -57,6 +57,7 @@ mod reader_epoch;
 mod relay_state;
 #[doc(hidden)]
 pub mod relayed;
+pub mod runs;
 mod sample_clock;
 #[cfg(test)]
 mod scene;
@@ -121,5 +122,6 @@ const _: () = {
     is_send::<Tap>();
     is_send::<Event>();
     is_send::<HostAgent>();
+    is_send::<runs::Keeper>();
     is_send::<Delivery>();
 };
