@@ -22,6 +22,7 @@ mod recv;
 mod relay;
 mod reliable;
 mod replay;
+mod run;
 mod send;
 mod server;
 mod steer;
@@ -74,6 +75,9 @@ pub(crate) enum Verb {
     /// Record streams into an archive, with their gaps and accounts
     #[command(after_help = record::EXAMPLES)]
     Record(record::Arguments),
+    /// Start and stop runs of the experiment, such as shots or programs, and list them
+    #[command(after_help = run::EXAMPLES)]
+    Run(run::Arguments),
     /// List, downsample and export the contents of an archive
     #[command(after_help = query::EXAMPLES)]
     Query(query::Arguments),
@@ -128,6 +132,7 @@ impl Verb {
             Self::Graph(arguments) => graph::run(&arguments, sources),
             Self::HeatedPlate(arguments) => heated_plate::run(&arguments, sources),
             Self::Record(arguments) => record::run(arguments, sources),
+            Self::Run(arguments) => run::run(&arguments, sources),
             Self::Query(arguments) => query::run(arguments, sources),
             Self::Archive(arguments) => archive::run(&arguments, sources),
             Self::Replay(arguments) => replay::run(arguments, sources),

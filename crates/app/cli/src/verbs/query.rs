@@ -16,6 +16,7 @@ use archive::{
 };
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
+use tallycast::runs::{End, RunChoice};
 use tallycast::{StreamName, WallTime};
 
 use crate::Outcome;
@@ -35,6 +36,7 @@ Examples:
   tallycast query tallycast-archive signal/ecg --points 20 --from -30s
   tallycast query tallycast-archive signal/ecg --export parquet ecg.parquet --from +10s --to +20s
   tallycast query tallycast-archive signal/ecg --export csv ecg.csv --times iso
+  tallycast query tallycast-archive signal/ecg --during shot-17 --from +1s --to +2s --gaps
   tallycast query tallycast-archive signal/ecg --verify --authority keys/lab.authority
 
 Exit codes: 0 everything can be read (--verify: is proven), 1 something not, 2 could not run.";
@@ -46,14 +48,18 @@ pub(crate) struct Arguments {
     #[arg(value_names = ["ROOT", "STREAM"], num_args = 0..=2)]
     places: Vec<String>,
     /// List runs and streams
-    #[arg(long, conflicts_with_all = ["epoch", "from", "to", "points", "export", "gaps"])]
+    #[arg(long, conflicts_with_all = ["epoch", "during", "from", "to", "points", "export", "gaps"])]
     list: bool,
-    /// The run; required if several runs contain the stream
+    /// The archive run; required if several contain the stream
     #[arg(long, value_name = "NAME")]
     run: Option<RunName>,
     /// The epoch, as listed; required for an export if the range contains several
     #[arg(long, value_name = "EPOCH")]
     epoch: Option<String>,
+    /// The time of a run of the experiment, from tallycast run start to stop; +10s is then after its start, -30s before
+    /// its end; ID@TIME if several have this id
+    #[arg(long, value_name = "ID")]
+    during: Option<RunChoice>,
     /// Start of the range: 2026-11-21T20:15:00Z, nanoseconds since 1970, +10s after the start, -30s before the end
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     from: Option<Moment>,
@@ -133,8 +139,13 @@ pub(crate) fn run(arguments: Arguments, sources: &Sources) -> anyhow::Result<Out
         bail!("stream {name} in run {} has no such epoch\nlist them: tallycast query ROOT {name}", entry.run);
     };
     // Losses before the first and behind the last stored sample belong to the known range.
-    let open = if arguments.points.is_some() { span.clone() } else { ALWAYS };
-    let range = arguments.range(&span, open)?;
+    let mut open = if arguments.points.is_some() { span.clone() } else { ALWAYS };
+    let mut reference = span.clone();
+    if let Some(choice) = &arguments.during {
+        reference = during(&archive, choice, span.end)?;
+        open = reference.clone();
+    }
+    let range = arguments.range(&reference, open)?;
     let damaged = if let (true, Some(authority)) = (arguments.verify, &arguments.authority) {
         proof::show(&archive, &entry, (authority, arguments.signed_by.clone()), range, arguments.json)?
     } else if let Some(words) = &arguments.export {
@@ -147,7 +158,9 @@ pub(crate) fn run(arguments: Arguments, sources: &Sources) -> anyhow::Result<Out
     } else if arguments.gaps {
         gaps::show(&archive, &entry, range, arguments.json)?
     } else {
-        entry.epochs.iter().try_for_each(|recording| show(&archive, &entry, recording, &arguments))?;
+        let during = |recording: &&Recording| arguments.during.is_none() || is_in(&recording.span(), &range);
+        let mut listed = entry.epochs.iter().filter(during);
+        listed.try_for_each(|recording| show(&archive, &entry, recording, &arguments))?;
         return Ok(if is_whole { outcome(&entry) } else { Outcome::Found });
     };
     // Also what cost no sample.
@@ -179,7 +192,7 @@ impl Arguments {
     }
 
     fn asks_of_a_stream(&self) -> bool {
-        let range = self.epoch.is_some() || self.from.is_some() || self.to.is_some();
+        let range = self.epoch.is_some() || self.during.is_some() || self.from.is_some() || self.to.is_some();
         range || self.points.is_some() || self.export.is_some() || self.gaps || self.verify
     }
 
@@ -189,18 +202,35 @@ impl Arguments {
             moment.map_or(default, |it| it.in_recording(span.start, span.end))
         };
         let range = moment(self.from, open.start)..moment(self.to, open.end);
-        let asked = self.from.is_some() || self.to.is_some();
+        let asked = self.from.is_some() || self.to.is_some() || self.during.is_some();
         if asked && range.is_empty() {
             bail!(
-                "the range is empty: it begins at {} and ends at {}\nthe recording lasts from {} to {}",
+                "the range is empty: it begins at {} and ends at {}\nthe {} lasts from {} to {}",
                 utc(range.start),
                 utc(range.end),
+                if self.during.is_some() { "run" } else { "recording" },
                 utc(span.start),
                 utc(span.end)
             );
         }
         Ok(range)
     }
+}
+
+/// Returns the time of a run that the archive knows; of an open one up to `known_end`.
+fn during(archive: &Archive, choice: &RunChoice, known_end: WallTime) -> anyhow::Result<Range<WallTime>> {
+    let found = archive.experiment_runs()?;
+    super::run::warn(found.malformed, found.missing);
+    let run = archive::select_run(&found.runs, choice)?;
+    if run.end == End::Open {
+        eprintln!("run {choice} is open: no stop was recorded; it is read to the end of the recording");
+    }
+    Ok(archive::run_range(&run, known_end))
+}
+
+/// Returns whether two ranges have a moment in common, or a recording of nothing is in the range.
+fn is_in(span: &Range<WallTime>, range: &Range<WallTime>) -> bool {
+    span.start < range.end && (range.start < span.end || range.contains(&span.start))
 }
 
 fn list(archive: &Archive, arguments: &Arguments) -> anyhow::Result<Outcome> {

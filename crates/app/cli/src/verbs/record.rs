@@ -1,4 +1,4 @@
-//! `tallycast record`: writes streams into a run of an archive, every element with its gap map and account.
+//! `tallycast record`: writes streams into an archive run, every element with its gap map and account.
 //!
 //! The rate and the disk's end, which are shown meanwhile, are in `pace`.
 
@@ -16,6 +16,7 @@ use archive::{
 };
 use clap::Args;
 use serde_json::json;
+use tallycast::runs::{self, Keeper, RunError};
 use tallycast::{Epoch, Event, StreamAccount, StreamName, StreamPattern, Subscriber, WallTime};
 use units::Instant;
 use units::text;
@@ -39,6 +40,7 @@ Examples:
   tallycast query tallycast-archive --list
 
 A terminal shows the rate, the size, losses, free space and the time until the disk is full; without one there is a line a minute.
+Events of runs (tallycast run start) are recorded as well, and told to later readers; with --until-end only if asked for: 'run/*'.
 To continue after a crash, give the same command with --run; the samples missed in between are recorded as a gap.
 A damaged file in the run is reported and kept, and the exit code is 1: see tallycast archive verify.";
 
@@ -59,7 +61,7 @@ pub(crate) struct Arguments {
     /// Streams to record, such as lab/probe, 'lab/*' or '**'
     #[arg(required = true, value_name = "PATTERN")]
     patterns: Vec<StreamPattern>,
-    /// Name of the run, one word [default: time and station, such as 2026-11-26T135807Z-daq-3]
+    /// Name of the archive run, one word [default: time and station, such as 2026-11-26T135807Z-daq-3]
     #[arg(long, value_name = "NAME")]
     run: Option<RunName>,
     /// Folder of the archive; created if missing [default: record.root of the settings]
@@ -92,8 +94,10 @@ pub(crate) fn run(arguments: Arguments, sources: &Sources) -> anyhow::Result<Out
     let run = arguments.run.clone().unwrap_or_else(|| own_name(sys::clock::wall(), node.station()));
     let cancellation = arguments.child.cancellation()?;
     let store: Arc<dyn Store> = Arc::new(FileStore::create(root.as_ref()).with_context(|| root.clone())?);
-    let recording = Recording::open(Arc::clone(&store), &arguments, &run).with_context(|| root.clone())?;
-    let mut patterns = arguments.patterns.iter().map(StreamPattern::as_str);
+    let mut recording =
+        Recording::open(Arc::clone(&store), &arguments, &run).with_context(|| root.clone())?;
+    let runs = (!arguments.until_end).then_some(runs::PATTERN);
+    let mut patterns = arguments.patterns.iter().map(StreamPattern::as_str).chain(runs);
     let mut builder = node.subscriber(patterns.next().expect("clap asks for one")).reader(&arguments.reader);
     builder = patterns.fold(builder, tallycast::SubscriberBuilder::pattern);
     if let Some(deadline) = arguments.deadline {
@@ -105,6 +109,8 @@ pub(crate) fn run(arguments: Arguments, sources: &Sources) -> anyhow::Result<Out
     } else {
         eprintln!("recording run {run} in {root}");
     }
+    // A keeper's stream ends with its process: one that waits for the ends of streams would wait for itself.
+    recording.keeper = runs.map(|_| Keeper::new(&node, "recorder"));
     let patience = Patience::new(cancellation, arguments.child.patience, arguments.until_end);
     let mut recorded = recording.record(subscriber, patience, Deadline::after(arguments.duration));
     recorded.whole &= unjoined::say(&node);
@@ -162,6 +168,8 @@ struct Recording {
     joined: usize,
     began: Clock,
     next_accounts: Clock,
+    /// Of the runs of the experiment.
+    keeper: Option<Keeper>,
 }
 
 impl Recording {
@@ -193,6 +201,7 @@ impl Recording {
             joined: 0,
             began,
             next_accounts: began + ACCOUNTS,
+            keeper: None,
         })
     }
 
@@ -205,6 +214,7 @@ impl Recording {
             }
             self.recorder.tick(self.now());
             self.note_accounts(&subscriber);
+            self.keep(Keeper::tend);
             self.pass_on();
             self.show();
         }
@@ -233,6 +243,9 @@ impl Recording {
 
     fn take(&mut self, event: &Event) {
         self.tell(event);
+        if let Event::Block(block) = event {
+            self.keep(|keeper| keeper.take(block).map(|_| ()));
+        }
         let Err(error) = self.recorder.handle(self.now(), event) else { return };
         let (stream, epoch) = origin(event);
         // Reported once: everything after it fails alike.
@@ -244,6 +257,14 @@ impl Recording {
         if self.failed.len() > MAX_FAILED {
             self.failed.pop_front();
         }
+    }
+
+    /// Keeps runs of the experiment for later readers; without that they are recorded nevertheless.
+    fn keep(&mut self, act: impl FnOnce(&mut Keeper) -> Result<(), RunError>) {
+        let Some(Err(error)) = self.keeper.as_mut().map(act) else { return };
+        self.keeper = None;
+        self.status.clear();
+        tracing::warn!("later readers are not told of the runs: {error}");
     }
 
     /// Reports that a stream is recorded, and that it has ended.

@@ -20,6 +20,7 @@ mod proof;
 mod query;
 mod reaches;
 mod refusals;
+mod runs;
 mod secrets_kept;
 mod secured;
 mod steer;

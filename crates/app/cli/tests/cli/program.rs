@@ -88,7 +88,10 @@ fn published_name(arguments: &[&str]) -> String {
     let verb = arguments.first().copied().unwrap_or_default();
     let own = arguments.get(1).filter(|it| !it.starts_with('-'));
     match own {
-        Some(own) if ["access", "archive", "bench", "bridge", "config", "doctor", "keys"].contains(&verb) => {
+        Some(own)
+            if ["access", "archive", "bench", "bridge", "config", "doctor", "keys", "run"]
+                .contains(&verb) =>
+        {
             format!("{verb}-{own}")
         }
         _ => verb.to_owned(),
