@@ -9,9 +9,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use archive::{
-    Archive, ArchiveError, DiskAlarm, DiskLevel, FileStore, Piece, RunName, StreamEntry, Unreadable,
+    Archive, ArchiveError, DiskAlarm, DiskLevel, ExperimentRuns, FileStore, Piece, RunName, StreamEntry,
+    Unreadable,
 };
 use sample::{Block, ElementReader, Point, StreamName};
+use tallycast::runs::Runs;
 use units::{SampleRate, WallTime};
 
 use holes::Holes;
@@ -165,6 +167,18 @@ impl HistoryStore for ArchivedHistory {
         }
         unreadable.into_iter().for_each(|unread| holes.unreadable(unread));
         Ok(Some(holes.finish()))
+    }
+
+    fn runs(&self, runs: &mut Runs) -> Result<(), StoreFailure> {
+        let failure = |error: ArchiveError| StoreFailure::Unreadable(error.to_string());
+        let listed = match self.listed() {
+            Err(ArchiveError::NoArchive(_)) => return Ok(()),
+            listed => listed.map_err(failure)?,
+        };
+        let mut found = ExperimentRuns { runs: std::mem::take(runs), ..ExperimentRuns::default() };
+        let read = listed.streams.iter().try_for_each(|entry| found.read(&listed.archive, entry));
+        *runs = found.runs;
+        read.map_err(failure)
     }
 }
 

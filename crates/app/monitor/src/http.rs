@@ -41,6 +41,7 @@ pub(crate) fn router(shared: Arc<Shared>) -> Router {
         .route("/api/account", get(reading::account))
         .route("/api/gaps", get(reading::gaps))
         .route("/api/range", get(reading::range))
+        .route("/api/runs", get(reading::runs))
         .route("/api/preview.png", get(reading::preview))
         .route("/api/live", get(reading::live))
         .route("/api/patterns", get(control::patterns))

@@ -32,6 +32,7 @@ mod refused;
 mod relay_status;
 mod requests;
 mod revocation;
+mod runs;
 #[cfg(test)]
 mod scene;
 mod server;

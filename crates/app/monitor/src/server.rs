@@ -24,6 +24,7 @@ use crate::nodes::{Change, Nodes};
 use crate::operators::{Operators, check_operators};
 use crate::requests::{Command, Requests};
 use crate::revocation::refresh;
+use crate::runs;
 use crate::shared::{Parts, Shared};
 use crate::shared_views::{self, ViewBoard};
 use crate::steering::{Desk, tend};
@@ -42,6 +43,8 @@ pub struct MonitorHandle {
     address: SocketAddr,
     shared: Arc<Shared>,
     intake: Option<JoinHandle<Vec<StreamAccount>>>,
+    /// Keeps the runs of the experiment.
+    runs: Option<JoinHandle<()>>,
     runtime: Option<Runtime>,
 }
 
@@ -86,6 +89,7 @@ pub fn start(config: MonitorConfig) -> Result<MonitorHandle, MonitorError> {
     let intake = intake(&config, &shared)?;
     let runtime = serve(listener, &shared).map_err(MonitorError::Thread)?;
     shared.reception.set_listening(true);
+    let runs = keep_runs(&config, &shared);
     let thread = std::thread::Builder::new().name("monitor-intake".to_owned());
     let told = Arc::clone(&shared);
     let intake = thread.spawn(move || {
@@ -94,7 +98,7 @@ pub fn start(config: MonitorConfig) -> Result<MonitorHandle, MonitorError> {
         intake.run(&orders)
     });
     let intake = Some(intake.map_err(MonitorError::Thread)?);
-    Ok(MonitorHandle { address, shared, intake, runtime: Some(runtime) })
+    Ok(MonitorHandle { address, shared, intake, runs, runtime: Some(runtime) })
 }
 
 impl MonitorHandle {
@@ -148,6 +152,8 @@ impl MonitorHandle {
         self.shared.requests.send(Command::Finish(patience));
         let accounts = self.intake.take().map(JoinHandle::join);
         self.shared.stopping.send_replace(true);
+        // Its stream ends with a tally, so that its accounts close.
+        let _ended = self.runs.take().map(JoinHandle::join);
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_timeout(STOP_PATIENCE);
         }
@@ -171,6 +177,12 @@ impl Drop for Silence {
     fn drop(&mut self) {
         self.0.reception.set_listening(false);
     }
+}
+
+/// Keeps runs of the experiment until the monitor stops; a monitor without that does all the rest.
+fn keep_runs(config: &MonitorConfig, shared: &Arc<Shared>) -> Option<JoinHandle<()>> {
+    let kept = runs::start(&config.node, Arc::clone(shared));
+    kept.inspect_err(|cause| tracing::warn!("runs are not kept: {cause}")).ok()
 }
 
 /// Returns the descriptors available to connections; the process's limit on open files is raised for the streams.

@@ -16,6 +16,7 @@ use crate::operators::{OperatorBoard, OperatorStatus, lock};
 use crate::reception::Reception;
 use crate::refusals::Refusals;
 use crate::requests::Requests;
+use crate::runs::HeardRuns;
 use crate::shared_views::ViewBoard;
 use crate::steering::Desk;
 use crate::stored::HistoryStore;
@@ -50,6 +51,7 @@ pub(crate) struct Shared {
     pub(crate) operators: OperatorBoard,
     pub(crate) desk: Desk,
     pub(crate) shared_views: ViewBoard,
+    pub(crate) runs: HeardRuns,
 }
 
 /// Initial parts of a monitor, apart from those that begin empty.
@@ -93,6 +95,7 @@ impl Shared {
             operators: OperatorBoard::default(),
             desk: parts.desk,
             shared_views: parts.shared_views,
+            runs: HeardRuns::default(),
         }
     }
 

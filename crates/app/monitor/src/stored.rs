@@ -7,6 +7,7 @@ use std::ops::Range;
 
 use sample::{Column, ColumnGrid, Point, StreamName};
 use serde::Serialize;
+use tallycast::runs::Runs;
 use units::{SampleRate, WallTime};
 
 use crate::gap_map::KnownGap;
@@ -38,6 +39,16 @@ pub trait HistoryStore: Send + Sync {
         stream: &StreamName,
         range: Range<WallTime>,
     ) -> Result<Option<Vec<KnownGap>>, StoreFailure>;
+
+    /// Adds the events of runs of the experiment that are stored.
+    ///
+    /// Called where blocking is allowed; may take long.
+    ///
+    /// # Errors
+    /// [`StoreFailure`], which is shown to the client.
+    fn runs(&self, _runs: &mut Runs) -> Result<(), StoreFailure> {
+        Ok(())
+    }
 }
 
 /// Level of the disk that holds the data.

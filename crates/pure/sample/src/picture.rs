@@ -276,8 +276,7 @@ mod tests {
         let missing = [1..2, 4..6];
         let partial = Matrix { missing: &missing, ..matrix(&bytes, Dtype::U8, 2, 3) };
         let whole = values(&Picture::of(&partial, [1, 1], Reduction::Mean));
-        let shown: Vec<_> =
-            whole.iter().map(|value| if value.is_nan() { 0.0 } else { *value }).collect();
+        let shown: Vec<_> = whole.iter().map(|value| if value.is_nan() { 0.0 } else { *value }).collect();
         assert_eq!(shown, [3.0, 0.0, 7.0, 9.0, 0.0, 0.0]);
         assert_eq!(values(&Picture::of(&partial, [2, 2], Reduction::Max))[0], 9.0);
     }

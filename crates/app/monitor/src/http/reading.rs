@@ -1,5 +1,6 @@
 //! Requests that only read: the catalogue, accounts, gaps, spans, pictures, metrics, health, live views.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use access::May;
@@ -23,6 +24,7 @@ use crate::preview::{self, MAX_SIDE};
 use crate::range::{self, ARROW_STREAM, MAX_GAPS, MAX_POINTS, RangeRequest, Span};
 use crate::refused::Refused;
 use crate::relay_status::add_relay;
+use crate::runs;
 use crate::server_info::ServerInfo;
 use crate::shared::Shared;
 use crate::viewers::ViewerSlot;
@@ -34,6 +36,8 @@ const DEFAULT_POINTS: u32 = 1_000;
 /// Default span of a range or picture.
 const DEFAULT_SPAN_NS: i64 = 60 * SECOND_NS;
 const DEFAULT_GAPS: usize = 100;
+/// Stands for the streams of runs in rules: a visitor sees all runs or none.
+const ALL_RUNS: &str = "run/all";
 const DEFAULT_PREVIEW: [u32; 2] = [480, 120];
 /// Limit of received bytes per message before the connection is closed: shorter ones that are too long get an error.
 const MAX_READ_BYTES: usize = 16 * MAX_MESSAGE_BYTES;
@@ -70,8 +74,13 @@ pub(super) async fn gaps(
     query: Query,
 ) -> Result<Response, Refused> {
     let name = readable(&visitor, &query)?;
-    let to = query.time("to", range::edge(&shared, name).offset(SECOND_NS))?;
-    let from = query.time("from", to.offset(-3_600 * SECOND_NS))?;
+    let (from, to) = match during(&shared, &visitor, &query).await? {
+        Some(range) => (range.start, range.end),
+        None => {
+            let to = query.time("to", range::edge(&shared, name).offset(SECOND_NS))?;
+            (query.time("from", to.offset(-3_600 * SECOND_NS))?, to)
+        }
+    };
     let limit = query.number("limit", 1..=MAX_GAPS, DEFAULT_GAPS)?;
     if from >= to {
         return Err(Refused::range_ends_first());
@@ -102,12 +111,17 @@ pub(super) async fn range(
         "arrow" => true,
         other => return Err(Refused::bad(format!("unknown format={other}"), "choose json or arrow")),
     };
+    let during = during(&shared, &visitor, &query).await?;
     let time = |name| query.optional(name).map(|_| query.time(name, WallTime::default())).transpose();
+    let (from, to) = match during {
+        Some(range) => (Some(range.start), Some(range.end)),
+        None => (time("from")?, time("to")?),
+    };
     let request = RangeRequest {
         stream: readable(&visitor, &query)?.to_owned(),
         channel: query.text("channel")?.to_owned(),
-        from: time("from")?,
-        to: time("to")?,
+        from,
+        to,
         span_ns: DEFAULT_SPAN_NS,
         points: query.number("points", 1..=MAX_POINTS, DEFAULT_POINTS)?,
     };
@@ -141,6 +155,37 @@ pub(super) async fn preview(
         Ok(typed("image/png", png))
     })
     .await
+}
+
+pub(super) async fn runs(
+    State(shared): App,
+    Extension(visitor): Extension<Visitor>,
+) -> Result<Response, Refused> {
+    visitor.may(May::Read, ALL_RUNS)?;
+    let turn = Arc::clone(&shared.store_reads).acquire_owned().await;
+    let reading = tokio::task::spawn_blocking(move || {
+        let _turn = turn;
+        Ok(typed(JSON, runs::listed(&shared)?.to_string()))
+    });
+    reading.await.unwrap_or_else(|_| Err(Refused::ending()))
+}
+
+/// Returns the range of time of the run that is asked for, if one is.
+async fn during(
+    shared: &Arc<Shared>,
+    visitor: &Visitor,
+    query: &Query,
+) -> Result<Option<Range<WallTime>>, Refused> {
+    let Some(choice) = query.optional("during") else { return Ok(None) };
+    visitor.may(May::Read, ALL_RUNS)?;
+    let [choice, from, to] =
+        [Some(choice), query.optional("from"), query.optional("to")].map(|it| it.map(str::to_owned));
+    let (shared, turn) = (Arc::clone(shared), Arc::clone(&shared.store_reads).acquire_owned().await);
+    let reading = tokio::task::spawn_blocking(move || {
+        let _turn = turn;
+        runs::range(&shared, &choice.unwrap_or_default(), from.as_deref(), to.as_deref())
+    });
+    reading.await.unwrap_or_else(|_| Err(Refused::ending())).map(Some)
 }
 
 /// Returns the stream asked for, if the visitor may read it.

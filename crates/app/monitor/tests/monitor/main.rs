@@ -16,6 +16,7 @@ mod page;
 mod pictures;
 mod reading;
 mod roles;
+mod runs;
 mod scene;
 mod shared_views;
 mod steer;
