@@ -55,6 +55,7 @@ from tallycast._parameters import Change, Parameter, Parameters
 from tallycast._publisher import Publisher
 from tallycast._recorder import Monitor, Recorder, monitor, record
 from tallycast._remote import Applied, Lease, News, Remote, RemoteParameter, steer
+from tallycast._run import MarkedRun, StoredRun, run
 from tallycast._schema import Channel, Schema
 from tallycast._steering import Steering, steering
 from tallycast._streams import StreamInfo, account, streams
@@ -90,6 +91,7 @@ __all__ = [
     "Input",
     "Lease",
     "Listener",
+    "MarkedRun",
     "MissingPackage",
     "MomentError",
     "Monitor",
@@ -115,6 +117,7 @@ __all__ = [
     "SteeringRefused",
     "SteeringSuperseded",
     "SteeringUncertain",
+    "StoredRun",
     "StreamInfo",
     "Subscriber",
     "UnknownChannel",
@@ -130,6 +133,7 @@ __all__ = [
     "operator",
     "read_file",
     "record",
+    "run",
     "steer",
     "steering",
     "streams",

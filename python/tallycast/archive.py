@@ -25,6 +25,7 @@ from tallycast._gap_map import GapMap, Hole
 from tallycast._moments import ALWAYS, Moment, range_ns, text_of
 from tallycast._points import Points, read_points
 from tallycast._recording import ALL_INDICES, Damaged, Recording, Segment
+from tallycast._run import StoredRun, stored_run, stored_runs
 from tallycast._schema import Schema
 
 __all__ = [
@@ -242,6 +243,24 @@ class Archive(Mapping[str, StoredStream]):
     def run(self, name: str) -> Archive:
         """Returns the archive with nothing but one run."""
         return Archive(self._path, name, self._on_damage)
+
+    @property
+    def experiment_runs(self) -> list[StoredRun]:
+        """The runs of the experiment, such as shots, by their start, in whatever archive run their events were recorded.
+
+        Cost: runs the command `tallycast`.
+        """
+        return stored_runs(self._path)
+
+    def during(self, id: str) -> StoredRun:
+        """Returns the run of the experiment with this id; of `ID@TIME` the one that was open at this time, if several have the id.
+
+            shot = archive.during("shot-17")
+            excerpt = archive["lab/probe"].between(*shot.range_ns)
+
+        Raises `NotStored` if there is none, or several. Cost: runs the command `tallycast`.
+        """
+        return stored_run(self._path, id)
 
     def __getitem__(self, name: str) -> StoredStream:
         found = [stream for stream in self.streams if isinstance(name, str) and stream.name == name]
