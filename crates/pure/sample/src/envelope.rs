@@ -78,6 +78,17 @@ pub struct Point {
     pub value: Option<f64>,
 }
 
+/// A single sample with its position in the stream.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Kept {
+    /// Epoch and index of the sample; `None` in an epoch before the current one.
+    pub place: Option<(Epoch, u64)>,
+    /// Time of the sample.
+    pub time: WallTime,
+    /// Value of the sample.
+    pub value: f64,
+}
+
 impl Envelope {
     /// Makes the memory of the element at `element` within a sample; `None` if a sample is shorter.
     ///
@@ -172,6 +183,21 @@ impl Envelope {
         }
         points.extend(hole.map(|time| Point { time, value: None }));
         points
+    }
+
+    /// Returns the samples from `from` up to, not including, `to` that are still kept one by one, with their positions.
+    #[must_use]
+    pub fn kept(&self, from: WallTime, to: WallTime) -> Vec<Kept> {
+        let first = self.slot_at(from).max(self.tail.first());
+        let place = |slot: u64| {
+            let origin = self.origin.filter(|origin| slot >= origin.first_slot)?;
+            Some((origin.epoch, origin.first_index + (slot - origin.first_slot)))
+        };
+        let kept = (first..self.slot_at(to)).filter_map(|slot| {
+            let value = self.tail.value(slot)?;
+            Some(Kept { place: place(slot), time: self.timeline.time_of(slot), value })
+        });
+        kept.collect()
     }
 
     /// Returns the newest sample.

@@ -14,7 +14,7 @@ mod selection;
 pub use block::{Block, WrongElement};
 pub use buffer::{Foreign, SampleBuffer, SparePool};
 pub use dtype::{Dtype, Element, UnknownDtype};
-pub use envelope::{Column, ColumnGrid, ElementReader, Envelope, EnvelopeConfig, Point};
+pub use envelope::{Column, ColumnGrid, ElementReader, Envelope, EnvelopeConfig, Kept, Point};
 pub use pattern::{PatternError, StreamPattern};
 pub use picture::{Matrix, MatrixShape, Picture, Pixels, Reduction};
 pub use schema::{Channel, Schema, SchemaError, StreamName, UnknownEntries};

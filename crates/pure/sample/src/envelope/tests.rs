@@ -319,3 +319,28 @@ fn blocks_of_an_archive_give_the_same_columns_as_the_live_memory() {
         assert_eq!((live.present, live.expected), (archived.present, archived.expected));
     }
 }
+
+#[test]
+fn kept_samples_have_the_places_that_they_were_pushed_with() {
+    for seed in 0..20 {
+        let mut random = Random::new(seed);
+        let mut scene = Scene::new("1000", SMALL);
+        scene.fill(&mut random, 6_000);
+        let kept = scene.envelope.kept(WallTime::from_nanos(0), WallTime::from_nanos(i64::MAX / 2));
+        let first = scene.plain.len() - SMALL.tail_samples;
+        // NaN is a value.
+        let pushed = (0..).zip(&scene.plain).skip(first).filter_map(|(index, (time, value))| {
+            Some((Some((scene.epoch, index)), *time, (*value)?.to_bits()))
+        });
+        let written = kept.iter().map(|kept| (kept.place, kept.time, kept.value.to_bits()));
+        assert!(written.eq(pushed), "seed {seed}");
+        // Those of an epoch before are kept, without a place.
+        scene.epoch = Epoch { start_ns: 2, incarnation: 1 };
+        let later = kept.last().unwrap().time.offset(5_000_000_000);
+        scene.envelope.push(&scene.block(70, later, &[1.0, 2.0]));
+        let kept = scene.envelope.kept(later.offset(-10_000_000_000), later.offset(1_000_000_000));
+        let places: Vec<_> = kept.iter().map(|kept| kept.place).collect();
+        assert_eq!(places[places.len() - 2..], [Some((scene.epoch, 70)), Some((scene.epoch, 71))]);
+        assert!(places.len() > 2 && places[..places.len() - 2].iter().all(Option::is_none), "seed {seed}");
+    }
+}
