@@ -20,7 +20,7 @@ use holes::Holes;
 
 use crate::gap_map::KnownGap;
 use crate::memory::{element_of, unit_of};
-use crate::stored::{DiskStatus, HistoryStore, StoreFailure, StoredRequest, StoredSpan};
+use crate::stored::{DiskStatus, HistoryStore, StoreFailure, StoredRequest, StoredSamples, StoredSpan};
 
 /// Maximum age of the list of recordings; reading it costs access to every segment's index.
 const LIST_AGE: Duration = Duration::from_secs(2);
@@ -135,6 +135,26 @@ impl HistoryStore for ArchivedHistory {
         let mut span = reading.finish(unit_of(schema, element).to_owned(), schema.rate);
         span.gaps = holes.finish();
         Ok(Some(span))
+    }
+
+    fn samples(&self, asked: &StoredSamples<'_>, take: &mut dyn FnMut(&Block)) -> Result<bool, StoreFailure> {
+        let failure = |error: ArchiveError| StoreFailure::Unreadable(error.to_string());
+        let listed = match self.listed() {
+            Err(ArchiveError::NoArchive(_)) => return Ok(false),
+            listed => listed.map_err(failure)?,
+        };
+        let (mut entries, _) = listed.of(asked.stream);
+        entries.sort_by_key(|entry| entry.epochs.first().map(|recording| recording.t0));
+        let samples = entries.iter().map(|entry| samples_within(entry, &asked.range)).sum();
+        if samples > asked.limit {
+            return Err(StoreFailure::TooLong { samples, limit: asked.limit });
+        }
+        let mut holes = Holes::new(asked.range.clone(), recordings(&entries));
+        for entry in &entries {
+            let excerpt = Excerpt { archive: &listed.archive, entry, range: &asked.range };
+            excerpt.read(&mut holes, take).map_err(failure)?;
+        }
+        Ok(!entries.is_empty())
     }
 
     fn gaps(

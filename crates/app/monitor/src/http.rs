@@ -2,6 +2,7 @@
 
 mod body;
 mod control;
+mod export;
 mod graph;
 mod query;
 mod reading;
@@ -42,6 +43,7 @@ pub(crate) fn router(shared: Arc<Shared>) -> Router {
         .route("/api/gaps", get(reading::gaps))
         .route("/api/range", get(reading::range))
         .route("/api/runs", get(reading::runs))
+        .route("/api/export", get(export::export))
         .route("/api/preview.png", get(reading::preview))
         .route("/api/live", get(reading::live))
         .route("/api/patterns", get(control::patterns))
@@ -132,7 +134,7 @@ fn check(shared: &Shared, method: &Method, headers: &HeaderMap) -> Result<Visito
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{config, preview, range, view, viewer};
+    use crate::{config, export as exports, preview, range, view, viewer};
 
     const PAGE: &str = include_str!("../../../../docs/protocol/page.md");
 
@@ -156,6 +158,7 @@ mod tests {
             (viewer::MAX_UNDER_WAY, "frames of one view sent and not confirmed"),
             (MAX_MESSAGE_BYTES, "bytes of a message or of a request's body"),
             (range::MAX_POINTS as usize, "columns of a view, and points of a range"),
+            (exports::MAX_VALUES as usize, "values of an export of samples"),
             (range::MAX_GAPS, "gaps in one answer"),
             (preview::MAX_SIDE as usize, "pixels of a picture's side"),
             (control::MAX_PATTERNS, "patterns joined"),

@@ -11,6 +11,7 @@ mod catalogue;
 mod clock;
 mod config;
 mod connections;
+mod export;
 mod gap_map;
 mod history;
 mod host_gate;
@@ -60,5 +61,5 @@ pub use operators::{
     DEFAULT_PYTHON, Incomplete, OperatorChannel, OperatorConfig, OperatorError, check_operators,
 };
 pub use server::{MonitorHandle, start};
-pub use stored::{DiskStatus, HistoryStore, StoreFailure, StoredRequest, StoredSpan};
+pub use stored::{DiskStatus, HistoryStore, StoreFailure, StoredRequest, StoredSamples, StoredSpan};
 pub use tls::{Authority, AuthorityError, CertificateError, Tls, TlsError};

@@ -8,6 +8,8 @@ use serde_json::json;
 use shared_view::Refusal;
 use std::time::Duration;
 
+use units::WallTime;
+
 use crate::connections::TurnedAway;
 use crate::host_gate::Stranger;
 use crate::stored::StoreFailure;
@@ -157,6 +159,25 @@ impl Refused {
 
     pub(crate) fn range_ends_first() -> Self {
         Self::bad("the range ends before it begins", "choose `to` later than `from`")
+    }
+
+    /// Refuses to export samples of which only columns are left.
+    pub(crate) fn not_kept(from: WallTime, to: WallTime) -> Self {
+        let error = format!(
+            "of the time from {} to {} ns only the extremes of columns are kept, and no archive has its samples",
+            from.as_nanos(),
+            to.as_nanos()
+        );
+        let help =
+            "export columns, or a range outside that time; an archive keeps every sample: tallycast record";
+        Self::new(StatusCode::CONFLICT, error, help)
+    }
+
+    /// Refuses an export of more values than are made at once.
+    pub(crate) fn too_many_values(values: u64, limit: u64) -> Self {
+        let error = format!("the range holds {values} values; at most {limit} are exported at once");
+        let help = "choose a shorter range, fewer channels, or columns";
+        Self::new(StatusCode::PAYLOAD_TOO_LARGE, error, help)
     }
 
     pub(crate) fn no_path(path: &str) -> Self {

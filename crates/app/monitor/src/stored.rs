@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use sample::{Column, ColumnGrid, Point, StreamName};
+use sample::{Block, Column, ColumnGrid, Point, StreamName};
 use serde::Serialize;
 use tallycast::runs::Runs;
 use units::{SampleRate, WallTime};
@@ -21,6 +21,18 @@ pub trait HistoryStore: Send + Sync {
     /// # Errors
     /// [`StoreFailure`], which is shown to the client.
     fn span(&self, asked: &StoredRequest<'_>) -> Result<Option<StoredSpan>, StoreFailure>;
+
+    /// Passes the stored samples in a span of time to `take`, block by block in the order of time; returns whether the
+    /// stream is known. A store without single samples knows none.
+    ///
+    /// Called where blocking is allowed; may take long.
+    ///
+    /// # Errors
+    /// [`StoreFailure`], which is shown to the client.
+    fn samples(&self, asked: &StoredSamples<'_>, take: &mut dyn FnMut(&Block)) -> Result<bool, StoreFailure> {
+        let _ = (asked, take);
+        Ok(false)
+    }
 
     /// Returns the level of the disk that holds the data, if there is one.
     fn disk(&self) -> Option<DiskStatus> {
@@ -72,6 +84,17 @@ pub struct StoredRequest<'a> {
     pub channel: &'a str,
     /// The span, and the columns it is thinned to.
     pub grid: ColumnGrid,
+}
+
+/// Request to a store for every sample.
+#[derive(Clone, Debug)]
+pub struct StoredSamples<'a> {
+    /// The stream.
+    pub stream: &'a StreamName,
+    /// The span of time.
+    pub range: Range<WallTime>,
+    /// The most samples; more are [`StoreFailure::TooLong`].
+    pub limit: u64,
 }
 
 /// Content of a store in a span.

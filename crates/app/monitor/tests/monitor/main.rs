@@ -8,6 +8,7 @@ mod behind;
 mod control;
 mod deadline;
 mod events;
+mod export;
 mod graph;
 mod horizons;
 mod neighbours;
