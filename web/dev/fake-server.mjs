@@ -454,6 +454,31 @@ class Viewer {
   }
 }
 
+/** The most values of a file, as of the real server. */
+const MAX_VALUES = 1_000_000;
+
+/** A file of a span, or why there is none: of a stream that is silent, only columns are left. @param {Bus} bus @param {URLSearchParams} query @returns {[number, string | {error: string, help: string}]} */
+function exported(bus, query) {
+  const s = bus.find(query.get('stream') ?? '');
+  const [from, to] = [BigInt(query.get('from') ?? 0), BigInt(query.get('to') ?? 0)];
+  if (s === undefined) return [404, { error: 'no such stream', help: 'see /api/streams' }];
+  const channels = query.getAll('channel').map((name) => s.channels.findIndex((c) => c.name === name));
+  const head = `# stream: ${s.name}\n# values: ${query.get('values')}\n`;
+  if (query.get('values') === 'columns') return [200, `${head}from_ns,to_ns\n`];
+  if (s.silent) return [409, { error: 'of this time only the extremes of columns are kept', help: 'export columns' }];
+  const count = Number(indexAt(s, to) - indexAt(s, from)) * channels.length;
+  if (count > MAX_VALUES) return [413, { error: `the range holds ${count} values`, help: 'choose columns' }];
+  const holes = bus.holes(s, from, to, wallNow());
+  const lines = [`index,time_ns,${query.getAll('channel').join(',')}`];
+  for (let i = indexAt(s, from); (i * SECOND) / BigInt(s.rate) < to; i += 1n) {
+    const hole = holes.find((h) => i >= h.firstIndex && i < h.firstIndex + BigInt(h.samples));
+    if (hole !== undefined && i === hole.firstIndex) lines.push(`# hole: ${hole.samples} samples from index ${i}`);
+    const at = (i * SECOND) / BigInt(s.rate);
+    if (hole === undefined) lines.push([i, at, ...channels.map((c) => s.value(seconds(at), c))].join(','));
+  }
+  return [200, `${head}${lines.join('\n')}\n`];
+}
+
 /** @param {Bus} bus @param {URL} url @param {string} method @param {any} body @returns {[number, unknown]} */
 function answer(bus, url, method, body) {
   const query = url.searchParams;
@@ -526,6 +551,10 @@ export async function startFakeServer(options = {}) {
     if (options.forbid && url.pathname.startsWith('/api')) {
       response.writeHead(403, { 'content-type': 'application/json' });
       response.end(json({ error: 'this address may not read the bus', help: 'ask for --listen and --allow on the monitor' }));
+    } else if (url.pathname === '/api/export') {
+      const [status, value] = exported(bus, url.searchParams);
+      response.writeHead(status, { 'content-type': typeof value === 'string' ? 'text/csv' : 'application/json' });
+      response.end(typeof value === 'string' ? value : json(value));
     } else if (url.pathname.startsWith('/api')) {
       let body = '';
       for await (const part of request) body += part;

@@ -31,6 +31,17 @@ export async function ask(path: string, init: RequestInit = {}, patienceMs = PAT
   throw new Refused(response.status, text(said, 'error', response.statusText), text(said, 'help'));
 }
 
+/** Time-out of a file: the archive may have to be read. */
+const FILE_PATIENCE_MS = 300_000;
+
+/** Asks the server for a file; throws {@link Refused} if it refuses. */
+export async function fetchFile(path: string): Promise<Blob> {
+  const response = await fetch(path, { signal: AbortSignal.timeout(FILE_PATIENCE_MS) });
+  if (response.ok) return response.blob();
+  const said = fields(readBody(await response.text()));
+  throw new Refused(response.status, text(said, 'error', response.statusText), text(said, 'help'));
+}
+
 /** Errors may come as plain text from something between page and server. */
 function readBody(body: string): unknown {
   try {

@@ -13,13 +13,15 @@ import { connectionSentence, noticeOf, type Standing } from './model/notices';
 import { sentence, worstStream, type Alarms } from './model/sentence';
 import { AttackWatch } from './model/unauthentic';
 import { firstPlots } from './model/tree';
-import type { Zone } from './model/time';
+import { full, type Zone } from './model/time';
 import { ANYONE, barred, closedText, doorOf, type Visitor } from './model/visitor';
+import { paintSheet } from './paint/sheet';
 import { Plots } from './plots';
 import { SharedViews } from './shared-views';
 import { SteeringWatch } from './steering-watch';
 import { AccountPanel, LISTED_GAPS } from './ui/account-panel';
 import { byId } from './ui/dom';
+import { ExportPanel } from './ui/export-panel';
 import { GapCard } from './ui/gap-card';
 import { commandOf, KeySheet, type Command } from './ui/keys';
 import { NoticeBoard } from './ui/notice-board';
@@ -58,6 +60,10 @@ export class App {
   readonly #signIn = new SignIn();
   readonly #sources = new SourcesForm();
   readonly #steering = new SteeringPanel();
+  readonly #export = new ExportPanel({
+    seen: () => this.#plots.seen, picture: (what) => this.#picture(what), catalogue: () => this.#byName,
+    zone: () => this.#zone, say: (text) => this.#notices.toast(text),
+  });
   readonly #changes = new SteeringWatch((marks) => this.#plots.mark(marks));
   #visitor: Visitor = ANYONE;
   #palette: Palette;
@@ -114,7 +120,7 @@ export class App {
     this.#plots = new Plots(byId('grid', HTMLDivElement), {
       live: this.#live, card: this.#card, fetchGaps,
       palette: () => this.#palette, zone: () => this.#zone, catalogue: () => this.#byName,
-      columns: (widthPx) => this.#shared.columns(widthPx), onChange: () => this.#onPlots(), say: (text) => this.#notices.toast(text),
+      columns: (widthPx) => this.#shared.columns(widthPx), onChange: () => this.#onPlots(), onExport: () => this.#export.toggle(true), say: (text) => this.#notices.toast(text),
     });
     this.#shared = new SharedViews({
       live: this.#live, plots: this.#plots, now: () => ({ ns: this.#now(), zone: this.#zone }), say: (text) => this.#notices.toast(text),
@@ -425,6 +431,7 @@ export class App {
       case 'wall': return this.#toggleWall();
       case 'share': return void this.#share();
       case 'views': return this.#shared.toggle();
+      case 'export': return this.#export.toggle();
       case 'keys': return void this.#keys.toggle();
       case 'escape': return this.#escape();
     }
@@ -459,6 +466,18 @@ export class App {
     this.#plots.renderNow();
   }
 
+  /** Draws plots in ink on white for a picture, and then as they were: nothing of that is seen. */
+  #picture(what: 'plot' | 'page'): HTMLCanvasElement | null {
+    const now = this.#plots.stretch;
+    if (now === null) return null;
+    this.#print(true);
+    const { chart } = this.#palette;
+    const foot = `${full(now.from, this.#zone)} to ${full(now.from + now.spanNs, this.#zone)} · Tallycast`;
+    const canvas = paintSheet(this.#plots.pictures(what), foot, { ink: chart.ink, dim: chart.axis, font: chart.font, ratio: devicePixelRatio });
+    this.#print(false);
+    return canvas;
+  }
+
   #retheme(): void {
     this.#palette = readPalette();
     this.#plots.retheme();
@@ -478,6 +497,7 @@ export class App {
   #escape(): void {
     if (!byId('keys', HTMLDivElement).hidden) this.#keys.toggle(false);
     else if (this.#shared.close()) return;
+    else if (this.#export.isOpen) this.#export.toggle(false);
     else if (!byId('gap-card', HTMLDivElement).hidden) this.#plots.unfocus();
     else if (this.#account.closeFindings()) return;
     else if (this.#plots.layout.cursors !== null) this.#plots.toggleCursors();

@@ -14,8 +14,10 @@ import { channelOf, firstPanel, panelsOf, type PanelKind } from './model/picture
 import { nextMode, type AxisMode } from './model/scale';
 import { ordered, type Cursors } from './model/stretch';
 import type { Zone } from './model/time';
-import { axesOf, MAX_AXES, unitsOf } from './model/titles';
+import { axesOf, MAX_AXES, titlesOf, unitsOf } from './model/titles';
 import { centre, follow, pan, pause, withSpan, zoom, type TimeWindow } from './model/window';
+import type { PlotPicture } from './paint/sheet';
+import type { Exportable } from './ui/export-panel';
 import type { GapCard, FetchGaps } from './ui/gap-card';
 import { PlotGrid, type DropTarget } from './ui/plot-grid';
 import type { Panel } from './ui/panel';
@@ -39,6 +41,8 @@ export interface PlotsContext {
   columns(widthPx: number): number;
   /** Layout, window or active plot changed. */
   onChange(): void;
+  /** The active plot is to be exported. */
+  onExport(): void;
   /** A short remark for the user. */
   say(text: string): void;
 }
@@ -339,6 +343,22 @@ export class Plots {
     return this.#grid.panels[this.#active]?.shown ?? null;
   }
 
+  /** The active plot as it is seen; null without a plot. */
+  get seen(): Exportable | null {
+    const [plot, panel] = [this.activePlot, this.#grid.panels[this.#active]];
+    if (plot === null || panel === undefined) return null;
+    const { from, spanNs } = panel.shown;
+    const { path, name } = titlesOf(plot.traces);
+    return { title: `${path}${name}`, traces: plot.traces, stretch: { from, to: from + spanNs } };
+  }
+
+  /** Draws all plots that are seen and returns them, or the active one, for a picture. */
+  pictures(what: 'plot' | 'page'): readonly PlotPicture[] {
+    this.renderNow();
+    const panels = this.#grid.panels.filter((panel, i) => !panel.element.hidden && (what === 'page' || i === this.#active));
+    return panels.map((panel) => panel.picture()).filter((picture) => picture !== null);
+  }
+
   /** Marks changes of apps in every plot. */
   mark(marks: readonly Mark[]): void {
     this.#marks = marks;
@@ -471,6 +491,10 @@ export class Plots {
       onAxis: (axis: AxisMode) => this.#change(index(), { axis }),
       onRemoveTrace: (trace) => this.#removeTrace(index(), trace),
       onSingle: () => this.single(index()),
+      onExport: () => {
+        this.activate(index());
+        this.context.onExport();
+      },
       onClose: () => this.close(index()),
     };
   }

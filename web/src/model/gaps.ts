@@ -38,6 +38,13 @@ export function gapKey(gap: Pick<PlotGap, 'stream' | 'firstIndex' | 'from'>): st
   return `${gap.stream} ${gap.firstIndex} ${gap.from}`;
 }
 
+/** Tells how much is missing in a picture, where gaps may lie on each other: `2 holes of 1 500 samples`. */
+export function gapsText(gaps: readonly PlotGap[]): string {
+  if (gaps.length === 0) return '';
+  const samples = gaps.reduce((sum, gap) => sum + Number(gap.samples), 0);
+  return `${gaps.length === 1 ? '1 hole' : `${count(gaps.length)} holes`} of ${count(samples)} ${samples === 1 ? 'sample' : 'samples'}`;
+}
+
 /** A gap's place on the screen, in pixels from the plot's left edge. */
 export interface Band {
   readonly gap: PlotGap;

@@ -5,7 +5,7 @@
  */
 import { Chart, type ChartAxis, type Scene } from '../chart';
 import { traceColours } from '../model/colour';
-import { bandAt, plotGaps, type Band, type PlotGap } from '../model/gaps';
+import { bandAt, gapsText, plotGaps, type Band, type PlotGap } from '../model/gaps';
 import { GRID_COLUMNS, type Plot } from '../model/layout';
 import { decimalsFor, displayUnit, inUnit } from '../model/quantity';
 import { nextAuto, type AutoRange, type AxisMode, type Range } from '../model/scale';
@@ -17,6 +17,7 @@ import { enclose, extremes, meanAt, valuesAt, type Extremes } from '../model/tra
 import type { TimeWindow } from '../model/window';
 import type { Shown } from '../paint/area';
 import { STRIP_PX } from '../paint/gaps';
+import type { PlotPicture } from '../paint/sheet';
 import type { ViewFrame } from '../wire/frame';
 import { AxisControl } from './axis-control';
 import { CursorLines } from './cursor-lines';
@@ -53,6 +54,7 @@ export interface PlotListener {
   onAxis(mode: AxisMode): void;
   onRemoveTrace(index: number): void;
   onSingle(): void;
+  onExport(): void;
   onClose(): void;
 }
 
@@ -245,6 +247,22 @@ export class PlotPanel {
     return { x: outer.left + box.left + share * box.width, y: outer.top + box.top + box.height * 0.4 };
   }
 
+  /** Returns the plot as it was drawn last, for a picture. */
+  picture(): PlotPicture | null {
+    const canvas = this.body.querySelector('canvas');
+    if (canvas === null) return null;
+    const { path, name, labels } = titlesOf(this.#plot.traces);
+    const { palette } = this.shared();
+    const colours = traceColours(this.#plot.traces);
+    const { left, top, width, height } = this.body.getBoundingClientRect();
+    return {
+      box: { left, top, width, height }, canvas, title: `${path}${name}`,
+      note: [this.#note.textContent ?? '', gapsText(this.#gaps)].filter((part) => part !== '').join(' · '),
+      units: this.#axes.map((_, i) => this.#chart.scale(i).head),
+      legend: labels.map((label, i) => ({ label, colour: palette.traces[colours[i] ?? 0] ?? '' })),
+    };
+  }
+
   /** Marks the plot that keys act on. */
   setActive(active: boolean): void {
     setAttribute(this.element, 'data-active', active ? '' : null);
@@ -266,6 +284,7 @@ export class PlotPanel {
     const tools = el('div', { class: 'plot-tools' },
       this.#axisControl.element,
       iconButton('cursors', 'Two cursors (c)', () => this.listener.onCursors()),
+      iconButton('export', 'Export (e)', () => this.listener.onExport()),
       iconButton('single', 'This plot alone (m, double click)', () => this.listener.onSingle()),
       iconButton('close', 'Close the plot (x)', () => this.listener.onClose()));
     const header = el('header', { class: 'plot-header' }, el('div', { class: 'plot-words' }, this.#title, this.#note), this.#readouts.element, tools);

@@ -56,7 +56,7 @@ const START = 1_790_000_000n * SECOND;
 const nothing = (): void => undefined;
 const listener: PlotListener = {
   onActivate: nothing, onPan: nothing, onZoom: nothing, onCursor: nothing, onCursors: nothing, onDragCursor: nothing, onGap: nothing, onAxis: nothing,
-  onRemoveTrace: nothing, onSingle: nothing, onClose: nothing,
+  onRemoveTrace: nothing, onSingle: nothing, onExport: nothing, onClose: nothing,
 };
 
 function panels(load: Load): readonly PlotPanel[] {
