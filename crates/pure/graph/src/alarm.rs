@@ -20,6 +20,8 @@ use crate::{Horizon, Input, InputError, Operator, Output, Totals};
 
 /// Time without samples after which an input at a steady rate is silent.
 const SILENCE: Duration = Duration::from_secs(2);
+/// Time after the last event at which every state is told again, for readers that have joined since.
+const REPEAT_NS: i64 = 10_000_000_000;
 /// State of a value that is missing. States have the numbers of EPICS severities: 0 ok, 1 warning, 2 alarm, 3 unknown.
 const UNKNOWN: f64 = 3.0;
 
@@ -96,7 +98,8 @@ pub enum AlarmError {
 
 /// Watches channels of one stream: an [`Operator`] of one input.
 ///
-/// Its samples are changes of state, with the time of the sample by which they were decided. Channels, all `f8`, whole numbers
+/// Its samples are changes of state, with the time of the sample by which they were decided; and every state again, with
+/// `previous` equal to `state`, while samples come and none changes for 10 s. Channels, all `f8`, whole numbers
 /// exact below 2^53:
 ///
 /// - `channel`: number of the channel, in the order of the inputs, from 0
@@ -111,6 +114,8 @@ pub struct Alarm {
     samples: Numbered,
     line: Option<Line>,
     events: Events,
+    /// Time of the last event.
+    told: Option<WallTime>,
 }
 
 #[derive(Clone, Debug)]
@@ -185,7 +190,7 @@ impl Alarm {
         let limits = config.limits().into_iter().map(|(_, level, at)| Limit { level, at, hysteresis });
         let limits = limits.collect();
         let samples = Numbered::new(config.input.iter().map(|input| input.channel.clone()).collect());
-        Ok(Self { config, limits, samples, line: None, events: Events::default() })
+        Ok(Self { config, limits, samples, line: None, events: Events::default(), told: None })
     }
 
     fn begin(&self, block: &Block) -> Result<Line, InputError> {
@@ -251,8 +256,35 @@ impl Alarm {
         told.sort_by_key(|(index, channel, ..)| (*index, *channel));
         for (index, channel, value, change) in told {
             let place = Place { epoch: block.epoch, index };
-            self.events.push(block.time_of(index), row(channel, change, value, place));
+            self.tell(block.time_of(index), row(channel, change, value, place));
         }
+        self.repeat(block);
+    }
+
+    fn tell(&mut self, time: WallTime, row: SampleBuffer) {
+        self.told = Some(time);
+        self.events.push(time, row);
+    }
+
+    /// Tells every state again at the last sample of a block, if none was told for long.
+    fn repeat(&mut self, block: &Block) {
+        let (Some(told), Some(line), Some(last)) = (self.told, &self.line, block.samples.checked_sub(1))
+        else {
+            return;
+        };
+        let index = block.first_index + last;
+        let time = block.time_of(index);
+        if time.nanos_since(told) < REPEAT_NS {
+            return;
+        }
+        let place = Place { epoch: block.epoch, index };
+        let state = |(channel, (reader, watch)): (usize, &(ElementReader, Watch))| {
+            let mut values = Vec::new();
+            reader.read(block, &mut values);
+            row(channel, watch.state(), values.last().copied().unwrap_or(f64::NAN), place)
+        };
+        let rows: Vec<_> = line.watched.iter().enumerate().map(state).collect();
+        rows.into_iter().for_each(|row| self.tell(time, row));
     }
 
     /// Tells every state unknown, as the sample at `place` is missing.
@@ -260,6 +292,7 @@ impl Alarm {
         let watched = self.line.iter_mut().flat_map(|line| &mut line.watched);
         for (channel, (_, watch)) in watched.enumerate() {
             if let Some(change) = watch.lose(place.index) {
+                self.told = Some(time);
                 self.events.push(time, row(channel, change, f64::NAN, place));
             }
         }

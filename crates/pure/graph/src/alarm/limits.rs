@@ -44,6 +44,8 @@ pub(super) struct Watch {
     /// In the order of the limits.
     tracks: Vec<Track>,
     level: Option<i8>,
+    /// Index of the first sample that the level is due to.
+    since: u64,
 }
 
 /// What is known of one limit.
@@ -79,7 +81,7 @@ impl Hold {
 
 impl Watch {
     pub(super) fn new(limits: usize) -> Self {
-        Self { tracks: vec![Track::default(); limits], level: None }
+        Self { tracks: vec![Track::default(); limits], level: None, since: 0 }
     }
 
     /// Takes the next value; NaN is a missing one.
@@ -115,8 +117,17 @@ impl Watch {
         worst.or_else(|| tracked().all(|(_, track)| track.held.is_some()).then_some(0))
     }
 
+    /// Returns what is known, as a change to itself.
+    pub(super) const fn state(&self) -> Change {
+        Change { before: self.level, now: self.level, since: self.since }
+    }
+
     fn change(&mut self, now: Option<i8>, since: u64) -> Option<Change> {
         let before = core::mem::replace(&mut self.level, now);
-        (before != now).then_some(Change { before, now, since })
+        if before == now {
+            return None;
+        }
+        self.since = since;
+        Some(Change { before, now, since })
     }
 }

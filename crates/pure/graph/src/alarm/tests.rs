@@ -297,7 +297,8 @@ fn samples_with_times_of_their_own_are_held_by_time_and_may_be_rare() {
     let events = told(&mut alarm);
     let brief: Vec<_> =
         events.iter().map(|((time, row), _)| (time / 1_000_000_000, row[1], row[6])).collect();
-    assert_eq!(brief, [(10, 0.0, 0.0), (511, 1.0, 3.0)]);
+    // The state of before is told again at 500 s, since the one of 509 s is not held yet.
+    assert_eq!(brief, [(10, 0.0, 0.0), (500, 0.0, 0.0), (511, 1.0, 3.0)]);
 }
 
 #[test]
@@ -380,4 +381,29 @@ fn another_schema_is_refused_as_a_restart_and_the_alarm_goes_on() {
     lab.epoch.start_ns += 2;
     alarm.handle(0, Input::Block(&lab.block(7, &[30.0]))).unwrap();
     assert_eq!(states(&mut alarm), [(0, 0), (3, 1), (2, 7)]);
+}
+
+#[test]
+fn a_state_that_lasts_is_told_again_for_readers_that_joined_since() {
+    for seed in 0..20 {
+        let mut random = Random::new(seed);
+        let (lab, mut alarm) = (Stream::new("lab/x", "100"), high(0.0, "1"));
+        let value = 5.0 + seed as f64;
+        let state = if value >= 20.0 { 2.0 } else { f64::from(u8::from(value >= 10.0)) };
+        let mut index = 0;
+        while index < 5_000 {
+            let samples = 1 + random.below(300);
+            alarm.handle(0, Input::Block(&lab.block(index, &vec![value; samples as usize]))).unwrap();
+            index += samples;
+        }
+        let told = told(&mut alarm);
+        assert!(told.len() >= 4, "seed {seed}: {told:?}");
+        assert_eq!([told[0].0.1[1], told[0].0.1[3]], [state, 3.0], "seed {seed}");
+        for pair in told.windows(2) {
+            let [((before, earlier), _), ((time, row), _)] = [pair[0], pair[1]];
+            // At the end of the first block behind 10 s, with the first sample of the state as told before.
+            assert!((10_000_000_000..13_000_000_000).contains(&(time - before)), "seed {seed}");
+            assert_eq!((row[1], row[3], row[4], row[6]), (state, state, value, earlier[6]), "seed {seed}");
+        }
+    }
 }
