@@ -11,6 +11,7 @@ use sample::StreamPattern;
 use tallycast::udt::Keys;
 use tallycast::{Node, NodeError};
 
+use crate::alarms::AlarmsError;
 use crate::archived::ArchivedHistory;
 use crate::nodes::GraphError;
 use crate::operators::{DEFAULT_PYTHON, OperatorConfig, OperatorError};
@@ -62,6 +63,8 @@ pub struct MonitorConfig {
     pub python: String,
     /// Store behind live memory.
     pub history: Option<Arc<dyn HistoryStore>>,
+    /// File of acknowledged alarms; without one they last until the monitor ends.
+    pub acknowledgements: Option<PathBuf>,
     /// Control for losses injected in the publishers, for demonstrations.
     pub inject: Option<Arc<dyn InjectControl>>,
     /// Keys of its connections to apps that take commands over secured connections only; the apps it lists are trusted.
@@ -95,6 +98,7 @@ impl MonitorConfig {
             operators: Vec::new(),
             python: DEFAULT_PYTHON.to_owned(),
             history: None,
+            acknowledgements: None,
             inject: None,
             steering_keys: None,
             shared_views: None,
@@ -124,6 +128,14 @@ impl MonitorConfig {
 #[must_use]
 pub fn default_tls_folder() -> Option<PathBuf> {
     sys::folders::state().map(|state| state.join("tallycast/tls"))
+}
+
+/// Returns the file of acknowledged alarms of a monitor at this port, `$XDG_STATE_HOME/tallycast/alarms-PORT.json`; none
+/// for port 0, since the one that the system chooses is another's the next time.
+#[must_use]
+pub fn default_acknowledgements(port: u16) -> Option<PathBuf> {
+    let state = sys::folders::state().filter(|_| port != 0)?;
+    Some(state.join(format!("tallycast/alarms-{port}.json")))
 }
 
 /// Control of the publishers' injected loss: the page's switch.
@@ -169,6 +181,9 @@ pub enum MonitorError {
     /// Users, tokens or rules are wrong.
     #[error(transparent)]
     Access(#[from] FolderError),
+    /// Acknowledged alarms cannot be read.
+    #[error(transparent)]
+    Alarms(#[from] AlarmsError),
     /// The bus cannot be read.
     #[error(transparent)]
     Node(#[from] NodeError),

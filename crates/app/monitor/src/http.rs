@@ -1,5 +1,6 @@
 //! The HTTP side of `docs/protocol/page.md`: routes, and headers of every answer.
 
+mod alarms;
 mod body;
 mod control;
 mod export;
@@ -61,6 +62,7 @@ pub(crate) fn router(shared: Arc<Shared>) -> Router {
             "/api/views/{name}",
             get(views::view).put(views::put).patch(views::patch).delete(views::delete),
         )
+        .route("/api/alarms", get(alarms::alarms).post(alarms::acknowledge))
         .route("/api/inject", get(control::injection).post(control::inject))
         .route("/api/session", get(session::session))
         .route("/api/sessions", get(session::sessions).delete(session::end_sessions))

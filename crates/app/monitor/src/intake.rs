@@ -174,7 +174,10 @@ impl Intake {
                 self.open.insert((Arc::clone(&info.name), info.epoch));
                 self.nodes.began(info, sys::clock::monotonic());
             }
-            Event::Block(block) => self.nodes.block(block, sys::clock::monotonic()),
+            Event::Block(block) => {
+                self.shared.alarms.block(block);
+                self.nodes.block(block, sys::clock::monotonic());
+            }
             Event::Gap(gap) | Event::Settled(gap) => self.nodes.gap(gap),
             Event::Statement(_) => {}
             Event::Ended(account) => {

@@ -6,6 +6,7 @@
 
 mod account;
 mod admission;
+mod alarms;
 mod archived;
 mod catalogue;
 mod clock;
@@ -51,9 +52,10 @@ mod viewers;
 
 /// Nodes of the processing graph, and plans of them.
 pub use ::graph::plan;
+pub use alarms::AlarmsError;
 pub use config::{
     DEFAULT_LISTEN, DEFAULT_PAGES_PER_ADDRESS, InjectControl, MAX_PAGES, MonitorConfig, MonitorError,
-    default_tls_folder,
+    default_acknowledgements, default_tls_folder,
 };
 pub use gap_map::KnownGap;
 pub use nodes::{GraphError, check_graph};

@@ -2,6 +2,7 @@
 //!
 //! Each scrape takes one snapshot of the accounts and writes it. Start with [`Picture::take`].
 
+mod alarms;
 mod frames;
 mod relayed;
 mod shared_views;
@@ -106,6 +107,8 @@ impl Picture {
         picture.add_monitor(shared);
         picture.add_shared_views(&shared.shared_views.counts());
         picture.add_frames(shared.renditions.counts());
+        picture.add_alarms(&shared.alarms.list(&shared.history, |stream| visitor.reads(stream)));
+        picture.add_acknowledgements(shared.alarms.acknowledgements());
         picture.add_keys(shared.reception.keys(), clock::wall());
         picture.add_disk(shared.store.as_ref().and_then(|store| store.disk()));
         picture

@@ -14,6 +14,7 @@ use tokio::runtime::Runtime;
 use tokio_rustls::TlsAcceptor;
 
 use crate::admission::{Gatekeeper, SessionCookie};
+use crate::alarms::{self, Alarms};
 use crate::clock;
 use crate::config::{MAX_PAGES, MonitorConfig, MonitorError};
 use crate::connections::{Bounds, Caller, Encryption, Gate, Slots};
@@ -80,6 +81,7 @@ pub fn start(config: MonitorConfig) -> Result<MonitorHandle, MonitorError> {
         cookie: SessionCookie::new(address, protection),
         requests: Requests::new(commands, config.patterns.clone()),
         slots: Arc::new(Slots::new(bounds(&config))),
+        alarms: Alarms::open(config.acknowledgements.clone())?,
         desk: Desk::new(config.node.clone(), config.steering_keys.clone()),
         shared_views: ViewBoard::open(config.shared_views_folder()),
     }));
@@ -263,6 +265,7 @@ fn serve(listener: TcpListener, shared: &Arc<Shared>) -> io::Result<Runtime> {
     runtime.spawn(refresh(Arc::clone(&shared.gatekeeper), stopped()));
     runtime.spawn(tend(Arc::clone(shared), stopped()));
     runtime.spawn(shared_views::keep(Arc::clone(shared), stopped()));
+    runtime.spawn(alarms::keep(Arc::clone(shared), stopped()));
     let stopped = stopped();
     runtime.spawn(async move {
         if let Err(error) = axum::serve(gate, router).with_graceful_shutdown(stopped).await {

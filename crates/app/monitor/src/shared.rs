@@ -7,6 +7,7 @@ use tokio::sync::{Semaphore, watch};
 use units::WallTime;
 
 use crate::admission::{Gatekeeper, SessionCookie};
+use crate::alarms::Alarms;
 use crate::catalogue::Catalogue;
 use crate::config::InjectControl;
 use crate::connections::Slots;
@@ -52,6 +53,7 @@ pub(crate) struct Shared {
     pub(crate) desk: Desk,
     pub(crate) shared_views: ViewBoard,
     pub(crate) runs: HeardRuns,
+    pub(crate) alarms: Alarms,
 }
 
 /// Initial parts of a monitor, apart from those that begin empty.
@@ -70,6 +72,7 @@ pub(crate) struct Parts {
     pub(crate) slots: Arc<Slots>,
     pub(crate) desk: Desk,
     pub(crate) shared_views: ViewBoard,
+    pub(crate) alarms: Alarms,
 }
 
 impl Shared {
@@ -96,6 +99,7 @@ impl Shared {
             desk: parts.desk,
             shared_views: parts.shared_views,
             runs: HeardRuns::default(),
+            alarms: parts.alarms,
         }
     }
 

@@ -154,6 +154,7 @@ impl Arguments {
         config.access = settings.access_in_force(self.access.as_deref())?;
         config.reader.clone_from(&self.reader);
         config.deadline = self.deadline;
+        config.acknowledgements = monitor::default_acknowledgements(config.listen.port());
         config.patterns = patterns(&joined)?;
         config.nodes = derivations(&derived)?;
         config.nodes.extend(nodes(&settings.value("monitor.node", None)?.0)?);

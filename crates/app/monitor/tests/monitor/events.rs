@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 
 use monitor::MonitorConfig;
 use serde_json::json;
-use support::{WATCHDOG, Watchdog};
+use support::{WATCHDOG, Watchdog, wait_until};
 use tallycast::Subscriber;
 
-use crate::scene::{Feed, ask, bus, has_data, listed, node, start};
+use crate::scene::{Feed, ask, bus, get, has_data, listed, node, start};
 
 /// Nanoseconds from one sample of a feed to the next.
 const PERIOD_NS: f64 = 1e6;
@@ -71,6 +71,51 @@ fn events_arrive_with_their_own_times_and_the_samples_that_they_name() {
     let labels = ["node", "input.0", "times", "stretch_rate"].map(|label| listed["labels"][label].as_str());
     assert_eq!(labels, [Some("trigger"), Some("lab/x:x"), Some("own"), Some("1000")]);
     drop(feed);
+}
+
+#[test]
+fn a_late_page_gets_the_state_of_an_alarm_and_its_acknowledgement_survives_a_restart() {
+    let (bus, folder) = (bus(), tempfile::tempdir().unwrap());
+    let feed = Feed::start(&bus, "lab/x", 0.0, |_| 90.0);
+    let begin = || {
+        let mut config = MonitorConfig::new(node(&bus));
+        config.acknowledgements = Some(folder.path().join("alarms.json"));
+        let monitor = start(config);
+        let alarm = json!({"name": "lab/alarm", "kind": "alarm", "input": ["lab/x:x"], "high_alarm": 80.0});
+        let graph = json!({"node": [alarm]}).to_string();
+        assert_eq!(ask(monitor.address(), "PUT /api/graph HTTP/1.1\r\nIf-Match: 0", &graph).status, 200);
+        let alarms = || get(monitor.address(), "/api/alarms").json();
+        let alarm = wait_until("the alarm", || Some(alarms()[0].clone()).filter(|alarm| alarm["state"] == 2));
+        (monitor, alarm)
+    };
+    let (monitor, alarm) = begin();
+    assert_eq!(
+        (&alarm["input"], &alarm["value"], &alarm["limit"]),
+        (&json!("lab/x:x"), &json!(90.0), &json!(80.0))
+    );
+    assert_eq!(alarm["acknowledged"], serde_json::Value::Null);
+    let acknowledge = |change: u64| {
+        let body =
+            json!({"stream": "lab/alarm", "channel": 0, "change": change, "reason": "valve"}).to_string();
+        ask(monitor.address(), "POST /api/alarms HTTP/1.1\r\nContent-Type: application/json", &body)
+    };
+    let change = alarm["change"].as_u64().unwrap();
+    assert_eq!(acknowledge(change + 1_000).status, 409);
+    // A hole of the path would make it another state.
+    let told = wait_until("the acknowledgement", || {
+        let seen = get(monitor.address(), "/api/alarms").json()[0].clone();
+        let answer = acknowledge(seen["change"].as_u64().filter(|_| seen["state"] == 2)?);
+        (answer.status == 200).then(|| answer.json()[0]["acknowledged"].clone())
+    });
+    assert_eq!((&told["by"], &told["reason"]), (&json!("anyone"), &json!("valve")));
+    let metrics = String::from_utf8(get(monitor.address(), "/metrics").body).unwrap();
+    let mut counts =
+        metrics.lines().filter(|line| line.starts_with("tallycast_alarm_acknowledgements_total"));
+    assert!(counts.next().is_some_and(|line| line.ends_with(" 1.0")), "{metrics}");
+    drop(monitor);
+    let (monitor, alarm) = begin();
+    assert_eq!(alarm["acknowledged"], told);
+    drop((monitor, feed));
 }
 
 #[test]

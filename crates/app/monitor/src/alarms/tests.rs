@@ -1,0 +1,202 @@
+use std::path::Path;
+
+use super::*;
+use crate::clock;
+use crate::scene;
+use sample::{Channel, Dtype, OWN_TIMES, SampleBuffer, Schema, TIMES_LABEL};
+use tallycast::{AccountState, StreamInfo};
+
+const ALARM: &str = "lab/x/alarm";
+
+/// Returns the stream of an alarm of two channels of `lab/x`.
+fn info() -> StreamInfo {
+    let mut info = scene::info(ALARM, 1);
+    let unit = |name: &str| if name == "value" { "V" } else { "" };
+    let channels = EVENT_CHANNELS.map(|name| Channel::new(name, unit(name))).to_vec();
+    let mut schema = Schema::new(Dtype::F8, info.schema.rate, channels).unwrap();
+    let labels = [
+        ("node", "alarm"),
+        ("input.0", "lab/x:x"),
+        ("input.1", "lab/x:y"),
+        ("high_warning", "10"),
+        ("high_alarm", "20"),
+        (TIMES_LABEL, OWN_TIMES),
+    ];
+    schema.labels = labels.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
+    info.schema = Arc::new(schema);
+    info
+}
+
+fn event(channel: u32, state: u8, previous: u8) -> [f64; 9] {
+    let side = f64::from(u8::from(state == 1 || state == 2));
+    let value = if state == UNKNOWN { f64::NAN } else { f64::from(state) * 11.0 };
+    [f64::from(channel), f64::from(state), side, f64::from(previous), value, 150.0, 100.0, 0.0, 1.0]
+}
+
+fn word(change: u64, reason: &str) -> Word<'_> {
+    Word { stream: ALARM, channel: 0, change, by: "user:ada", at: WallTime::from_nanos(7), reason }
+}
+
+/// Tells events to a board, each at a second of its own.
+struct Told {
+    alarms: Alarms,
+    history: History,
+    next: u64,
+}
+
+impl Told {
+    fn new(path: Option<&Path>) -> Self {
+        let history = History::default();
+        history.begin(&Arc::new(info()), clock::now());
+        history.begin(&Arc::new(scene::info("lab/x", 100)), clock::now());
+        Self { alarms: Alarms::open(path.map(Path::to_owned)).unwrap(), history, next: 0 }
+    }
+
+    fn tell(&mut self, row: [f64; 9]) {
+        let info = info();
+        let mut block = scene::block(&info, self.next, &row);
+        (block.samples, block.data) =
+            (1, SampleBuffer::from_bytes(&row.iter().flat_map(|it| it.to_le_bytes()).collect::<Vec<_>>()));
+        self.next += 1;
+        self.alarms.block(&block);
+    }
+
+    fn list(&self) -> Vec<Alarm> {
+        self.alarms.list(&self.history, |_| true)
+    }
+
+    fn acknowledge(&self, reason: &str) -> Result<(), Refusal> {
+        let change = self.list().iter().find(|alarm| alarm.channel == 0).map_or(0, |alarm| alarm.change);
+        self.alarms.acknowledge(&self.history, word(change, reason))
+    }
+
+    fn is_acknowledged(&self) -> bool {
+        self.list().iter().any(|alarm| alarm.channel == 0 && alarm.acknowledged.is_some())
+    }
+}
+
+#[test]
+fn the_newest_state_of_each_channel_is_listed_worst_first() {
+    let mut told = Told::new(None);
+    told.tell(event(0, 1, 3));
+    told.tell(event(1, 0, 3));
+    assert_eq!(told.list().iter().map(|alarm| alarm.state).collect::<Vec<_>>(), [1, 0]);
+    told.tell(event(1, 2, 0));
+    let list = told.list();
+    let [worst, other] = &list[..] else { panic!("{list:?}") };
+    assert_eq!((worst.channel, worst.state, &*worst.input, &*worst.unit), (1, 2, "lab/x:y", "V"));
+    assert_eq!((worst.value, worst.limit, other.limit), (Some(22.0), Some(20.0), Some(10.0)));
+    // 50 samples at 100 Hz before the event.
+    assert_eq!(worst.since_ns, scene::time_of(&info(), 2).as_nanos() - 500_000_000);
+    assert!(told.alarms.list(&told.history, |_| false).is_empty());
+}
+
+#[test]
+fn a_state_told_again_is_the_same_state() {
+    let mut told = Told::new(None);
+    told.tell(event(0, 2, 3));
+    let before = told.list();
+    let mut again = event(0, 2, 2);
+    again[5] = 2_000.0;
+    told.tell(again);
+    let after = told.list();
+    assert_eq!((before[0].change, before[0].since_ns), (after[0].change, after[0].since_ns));
+}
+
+#[test]
+fn an_acknowledgement_lasts_until_another_known_state() {
+    let mut told = Told::new(None);
+    told.tell(event(0, 2, 3));
+    told.acknowledge("pump is being repaired").unwrap();
+    let list = told.list();
+    let kept = list[0].acknowledged.as_ref().unwrap();
+    assert_eq!((&*kept.by, kept.at_ns, &*kept.reason), ("user:ada", 7, "pump is being repaired"));
+    assert_eq!(told.alarms.acknowledgements(), 1);
+    // A hole: unknown is not acknowledged by that, and the alarm behind it still is.
+    told.tell(event(0, 3, 2));
+    assert!(!told.is_acknowledged());
+    told.tell(event(0, 2, 3));
+    assert!(told.is_acknowledged());
+    for state in [0, 1] {
+        told.tell(event(0, state, 2));
+        told.tell(event(0, 2, state));
+        assert!(!told.is_acknowledged(), "a new alarm after {state}");
+        told.acknowledge("").unwrap();
+    }
+}
+
+#[test]
+fn what_was_seen_is_acknowledged_and_nothing_else() {
+    let mut told = Told::new(None);
+    assert!(matches!(told.acknowledge(""), Err(Refusal::Unknown)));
+    told.tell(event(0, 1, 3));
+    let seen = told.list()[0].change;
+    told.tell(event(0, 2, 1));
+    let late = told.alarms.acknowledge(&told.history, word(seen, ""));
+    assert!(matches!(late, Err(Refusal::Changed)));
+    told.tell(event(0, 0, 2));
+    assert!(matches!(told.acknowledge(""), Err(Refusal::Ok)));
+    assert_eq!(told.alarms.acknowledgements(), 0);
+}
+
+#[test]
+fn a_node_that_gives_no_sign_is_unknown_and_one_that_has_ended_is_no_alarm() {
+    let mut told = Told::new(None);
+    told.tell(event(0, 2, 3));
+    told.acknowledge("").unwrap();
+    told.history.end(&scene::account(&info(), AccountState::Unconfirmed));
+    assert_eq!((told.list()[0].state, told.is_acknowledged()), (UNKNOWN, false));
+    told.acknowledge("its host is being repaired").unwrap();
+    assert!(told.is_acknowledged());
+    told.history.end(&scene::account(&info(), AccountState::Closed));
+    assert!(told.list().is_empty());
+    assert!(matches!(told.acknowledge(""), Err(Refusal::Unknown)));
+}
+
+#[test]
+fn an_acknowledgement_survives_a_restart_and_its_end_does_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("new/alarms.json");
+    let mut told = Told::new(Some(&path));
+    told.tell(event(0, 2, 3));
+    told.acknowledge("known").unwrap();
+    let mut after = Told::new(Some(&path));
+    assert!(after.list().is_empty());
+    after.tell(event(0, 2, 3));
+    assert!(after.is_acknowledged());
+    assert_eq!(after.alarms.acknowledgements(), 1);
+    after.tell(event(0, 0, 2));
+    after.alarms.write_if_stale();
+    let mut last = Told::new(Some(&path));
+    last.tell(event(0, 2, 3));
+    assert!(!last.is_acknowledged());
+    assert_eq!(last.alarms.acknowledgements(), 1);
+}
+
+#[test]
+fn what_cannot_be_kept_is_not_acknowledged() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("alarms.json");
+    std::fs::create_dir_all(path.with_extension("draft")).unwrap();
+    let mut told = Told::new(Some(&path));
+    told.tell(event(0, 2, 3));
+    assert!(matches!(told.acknowledge(""), Err(Refusal::Disk(_))));
+    assert!(!told.is_acknowledged());
+    assert_eq!(told.alarms.acknowledgements(), 0);
+    std::fs::write(&path, "nothing of ours").unwrap();
+    let error = Alarms::open(Some(path)).unwrap_err().to_string();
+    assert!(error.contains("move the file away"), "{error}");
+}
+
+#[test]
+fn rows_that_are_no_events_are_passed_over() {
+    let mut told = Told::new(None);
+    for (place, value) in
+        [(0, -1.0), (0, 0.5), (1, 4.0), (1, f64::NAN), (2, 2.0), (5, -1.0), (8, f64::INFINITY)]
+    {
+        let mut row = event(0, 2, 3);
+        row[place] = value;
+        told.tell(row);
+    }
+    assert!(told.list().is_empty());
+}
