@@ -59,7 +59,16 @@ const FORGED = 'test/chirp';
 /** What of it was not authentic. @param {Signal} s @param {number} more */
 const unauthentic = (s, more = 0) => (s.name === FORGED ? { unauthentic: { no_key: 0, bad_tag: 12_345 + more, replayed: 34, wrong_sender: 0, clear: 0 }, unconfirmed_epochs: 1 } : {});
 
-/** @typedef {{port?: number, streams?: number, pageProtocol?: number, forbid?: boolean, spoil?: number, archive?: boolean, fullDisk?: boolean, users?: boolean, insecure?: boolean, attack?: boolean, silentKeys?: boolean, hops?: number, fullArchive?: boolean, steered?: boolean, fields?: boolean}} Options `spoil`: every n-th frame cannot be read; `attack`: forgeries go on; `silentKeys`: the key service is away; `hops`: of a relayed stream, before this bus; `fullArchive`: that of its far relay */
+/** @typedef {{port?: number, streams?: number, pageProtocol?: number, forbid?: boolean, spoil?: number, archive?: boolean, fullDisk?: boolean, users?: boolean, insecure?: boolean, attack?: boolean, silentKeys?: boolean, hops?: number, fullArchive?: boolean, steered?: boolean, fields?: boolean, alarms?: boolean}} Options `spoil`: every n-th frame cannot be read; `attack`: forgeries go on; `silentKeys`: the key service is away; `hops`: of a relayed stream, before this bus; `fullArchive`: that of its far relay */
+
+/** An alarm, a warning, one that is acknowledged, an unknown state and one that is ok. @param {bigint} now */
+const alarmsAt = (now) => [
+  [2, 1, 5.31, 5, 'pressure'], [1, -1, -0.2, 0, 'flow'], [2, 1, 421, 400, 'temperature'], [3, 0, null, null, 'level'], [0, 0, 1.5, null, 'current'],
+].map(([state, side, value, limit, name], channel) => ({
+  stream: 'lab/alarm', channel, input: `lab/plant:${name}`, unit: name === 'pressure' ? 'Pa' : '', state, side, value, limit,
+  since_ns: now - BigInt(channel + 1) * 60n * SECOND, change: channel + 1,
+  acknowledged: channel === 2 ? { state, side, by: 'user:ada', at_ns: now - SECOND, reason: 'cooling is being repaired' } : null,
+}));
 
 /** The synthetic bus behind the server: its streams and what is known of each. */
 class Bus {
@@ -77,6 +86,9 @@ class Bus {
     const [first] = this.all;
     if (options.steered && first !== undefined) this.all.push({ ...first, name: 'steer/sim/engine' });
     this.joined = this.started - 3600n * SECOND;
+    if (options.alarms && first !== undefined) this.all.push({ ...first, name: 'lab/alarm' });
+    /** What `GET /api/alarms` answers: tests change it. @type {any[]} */
+    this.alarms = options.alarms ? alarmsAt(this.started) : [];
     this.protocol = options.pageProtocol ?? 1;
     this.spoil = options.spoil ?? 0;
     this.fullDisk = options.fullDisk ?? false;
@@ -169,7 +181,7 @@ class Bus {
     const edge = this.edge(s, now);
     return {
       stream: s.name, epoch: `${this.joined}`, state: 'open', dtype: s.dtype, rate: { numerator: s.rate, denominator: 1 },
-      elements_per_sample: s.shape?.reduce((a, b) => a * b, 1) ?? s.channels.length, station: this.isRelayed(s) ? 'far-relay' : s.station, ...(this.isRelayed(s) ? { stations: STATIONS.slice(0, this.hops) } : {}), level: s.name.startsWith('host/') ? 'clear' : 'group', labels: s.labels ?? (s.derived ? { derived: 'yes' } : {}), derived: s.derived === true,
+      elements_per_sample: s.shape?.reduce((a, b) => a * b, 1) ?? s.channels.length, station: this.isRelayed(s) ? 'far-relay' : s.station, ...(this.isRelayed(s) ? { stations: STATIONS.slice(0, this.hops) } : {}), level: s.name.startsWith('host/') ? 'clear' : 'group', labels: s.name === 'lab/alarm' ? { node: 'alarm', 'input.0': 'test/hole:sine', high_warning: '0.5', high_alarm: '0.8' } : s.labels ?? (s.derived ? { derived: 'yes' } : {}), derived: s.derived === true,
       channels: s.channels.map((c, i) => ({ ...c, shape: s.shape ?? [], elements: s.shape?.reduce((a, b) => a * b, 1) ?? 1, first_element: i })),
       first_index: 0, next_index: Number(indexAt(s, edge) - indexAt(s, this.joined)), newest_ns: edge, age_ns: now - edge,
       samples_per_s: s.silent ? 0 : s.rate, lost_elements: lost, lost_last_hour_elements: lost,
@@ -511,6 +523,14 @@ function answer(bus, url, method, body) {
       return [200, { available: true, probability: bus.injection.probability }];
     case 'GET /api/patterns':
       return [200, bus.patterns];
+    case 'GET /api/alarms':
+      return [200, bus.alarms];
+    case 'POST /api/alarms': {
+      const alarm = bus.alarms.find((each) => each.stream === body.stream && each.channel === body.channel);
+      if (alarm?.change !== body.change) return [409, { error: 'the state has changed since it was seen', help: 'look at the new state' }];
+      alarm.acknowledged = { state: alarm.state, side: alarm.side, by: 'anyone', at_ns: now, reason: body.reason };
+      return [200, bus.alarms];
+    }
     case 'GET /api/derived':
       return [200, []];
     case 'POST /api/join':
@@ -601,7 +621,7 @@ export async function startFakeServer(options = {}) {
   };
   /** Breaks the connections of all pages, or of one user's. @param {string} [user] */
   const cut = (user) => viewers.forEach((viewer) => { if (user === undefined || viewer.user === user) viewer.socket.terminate(); });
-  return { url: `http://127.0.0.1:${address.port}`, port: address.port, stats, close, cut, views: bus.views };
+  return { url: `http://127.0.0.1:${address.port}`, port: address.port, stats, close, cut, views: bus.views, alarms: bus.alarms };
 }
 
 /** @param {string} name @param {number} otherwise */

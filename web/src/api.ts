@@ -1,6 +1,7 @@
 /**
  * The HTTP side of the protocol: requests on demand, never polled faster than a user reads.
  */
+import { readAlarms, type Alarm } from './model/alarms';
 import type { Made } from './model/derived-chip';
 import { ANYONE, readVisitor, type Visitor } from './model/visitor';
 import { fields, flag, list, number, parseJson, text } from './wire/json';
@@ -144,6 +145,16 @@ export interface Derivation {
   /** Variable → `stream:channel`. */
   readonly inputs: Readonly<Record<string, string>>;
   readonly unit: string;
+}
+
+/** Returns all alarms. */
+export async function fetchAlarms(): Promise<readonly Alarm[]> {
+  return readAlarms(await ask('/api/alarms'));
+}
+
+/** Acknowledges the state of an alarm that was seen; returns all alarms then. */
+export async function acknowledge({ stream, channel, change }: Alarm, reason: string): Promise<readonly Alarm[]> {
+  return readAlarms(await post('/api/alarms', { stream, channel, change, reason }));
 }
 
 /** Starts a derived stream. */

@@ -20,6 +20,7 @@ import { Plots } from './plots';
 import { SharedViews } from './shared-views';
 import { SteeringWatch } from './steering-watch';
 import { AccountPanel, LISTED_GAPS } from './ui/account-panel';
+import { AlarmList } from './ui/alarm-list';
 import { byId } from './ui/dom';
 import { ExportPanel } from './ui/export-panel';
 import { GapCard } from './ui/gap-card';
@@ -60,6 +61,10 @@ export class App {
   readonly #signIn = new SignIn();
   readonly #sources = new SourcesForm();
   readonly #steering = new SteeringPanel();
+  readonly #alarmList = new AlarmList({
+    zone: () => this.#zone, now: () => this.#now(), barred: () => barred(this.#visitor, 'steer', 'some'),
+    onPlot: (stream, channel) => this.#plots.plot([{ stream, channel }], { kind: 'new' }),
+  });
   readonly #export = new ExportPanel({
     seen: () => this.#plots.seen, picture: (what) => this.#picture(what), catalogue: () => this.#byName,
     zone: () => this.#zone, say: (text) => this.#notices.toast(text),
@@ -297,6 +302,7 @@ export class App {
 
   #beat(): void {
     void this.#changes.look(this.#byName.keys(), this.#plots.stretch);
+    void this.#alarmList.look(this.#streams.some(({ labels }) => labels.some(([key, value]) => key === 'node' && value === 'alarm')), performance.now());
     this.#top.showClock(this.#now(), this.#zone);
     this.#say();
     this.#showNotice();
@@ -431,6 +437,7 @@ export class App {
       case 'wall': return this.#toggleWall();
       case 'share': return void this.#share();
       case 'views': return this.#shared.toggle();
+      case 'alarms': return this.#alarmList.toggle();
       case 'export': return this.#export.toggle();
       case 'keys': return void this.#keys.toggle();
       case 'escape': return this.#escape();
@@ -497,6 +504,7 @@ export class App {
   #escape(): void {
     if (!byId('keys', HTMLDivElement).hidden) this.#keys.toggle(false);
     else if (this.#shared.close()) return;
+    else if (this.#alarmList.isOpen) this.#alarmList.toggle(false);
     else if (this.#export.isOpen) this.#export.toggle(false);
     else if (!byId('gap-card', HTMLDivElement).hidden) this.#plots.unfocus();
     else if (this.#account.closeFindings()) return;

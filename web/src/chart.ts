@@ -10,10 +10,12 @@ import uPlot from 'uplot';
 import 'uplot/dist/uPlot.min.css';
 import { axisScale, tickLabels, type AxisScale } from './model/axis';
 import { bands, type Band, type PlotGap } from './model/gaps';
+import type { Limit } from './model/limits';
 import { valueTicks, type Range } from './model/scale';
 import { tickLabel, timeTicks, type Ticks, type Zone } from './model/time';
 import type { Area, Shown } from './paint/area';
 import { Hatches, paintBands, paintSeam, paintStrip, STRIP_PX, type GapColours } from './paint/gaps';
+import { paintLimits, type LimitColours } from './paint/limits';
 import { paintTrace, type Pen } from './paint/trace';
 import type { ViewFrame } from './wire/frame';
 
@@ -23,6 +25,7 @@ export interface ChartTheme extends GapColours {
   readonly axis: string;
   readonly font: string;
   readonly fontPx: number;
+  readonly limits: LimitColours;
   readonly linePx: number;
 }
 
@@ -42,6 +45,8 @@ export interface Scene {
   /** For each trace of the request, its pen and its axis. */
   readonly pens: readonly (Pen & { readonly axis: number })[];
   readonly gaps: readonly PlotGap[];
+  /** Limits of each axis. */
+  readonly limits: readonly (readonly Limit[])[];
 }
 
 /** Rectangle of the data within the chart's element, in CSS pixels. */
@@ -241,6 +246,7 @@ export class Chart {
     context.clip();
     paintBands(context, this.#bands, area, this.#hatches);
     this.#paintSeam(context, area, scene);
+    scene.axes.forEach(({ range }, axis) => paintLimits(context, scene.limits[axis] ?? [], range, area, this.#theme.limits));
     this.#paintTraces(context, area, scene);
     context.restore();
   }

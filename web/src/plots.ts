@@ -9,6 +9,7 @@ import type { Live } from './live';
 import { Measuring } from './measuring';
 import { neighbour, type Direction, type PlotGap } from './model/gaps';
 import { EMPTY_LAYOUT, MAX_PLOTS, overlay, plotOf, withoutRoom, type Layout, type Plot } from './model/layout';
+import { limitsOf, sameLimits, type Limit } from './model/limits';
 import type { Mark } from './model/steering-marks';
 import { channelOf, firstPanel, panelsOf, type PanelKind } from './model/picture';
 import { nextMode, type AxisMode } from './model/scale';
@@ -22,7 +23,7 @@ import type { GapCard, FetchGaps } from './ui/gap-card';
 import { PlotGrid, type DropTarget } from './ui/plot-grid';
 import type { Panel } from './ui/panel';
 import { offerPanels } from './ui/panel-choice';
-import { PlotPanel } from './ui/plot-panel';
+import { PlotPanel, type Shared } from './ui/plot-panel';
 import { SamplePanel, type SamplePanelListener } from './ui/sample-panel';
 import type { Palette } from './ui/theme';
 import type { ViewFrame } from './wire/frame';
@@ -60,6 +61,7 @@ export class Plots {
   #cursor: number | null = null;
   #focused: PlotGap | null = null;
   #marks: readonly Mark[] = [];
+  #limits: ReadonlyMap<string, readonly Limit[]> = new Map();
   #scheduled = 0;
   #draws = 0;
   /** Frames whose credit waits for the next drawing: the server's credit bounds them. */
@@ -147,6 +149,9 @@ export class Plots {
 
   /** The catalogue changed: units may be known now. */
   onCatalogue(): void {
+    const limits = limitsOf(this.context.catalogue().values());
+    if (!sameLimits(limits, this.#limits)) this.#grid.panels.forEach((panel) => panel.invalidate());
+    this.#limits = limits;
     this.#layout.plots.forEach((plot, i) => {
       const units = unitsOf(plot.traces, this.context.catalogue());
       this.#grid.panels[i]?.setPlot(plot, units);
@@ -425,8 +430,8 @@ export class Plots {
   #makePanel(plot: Plot): Panel {
     const view = this.#nextView;
     this.#nextView += 1;
-    const shared = (): { window: TimeWindow; zone: Zone; palette: Palette; edge: bigint; marks: readonly Mark[] } => ({
-      window: this.#layout.window, zone: this.context.zone(), palette: this.context.palette(), edge: this.#edge, marks: this.#marks,
+    const shared = (): Shared => ({
+      window: this.#layout.window, zone: this.context.zone(), palette: this.context.palette(), edge: this.#edge, marks: this.#marks, limits: this.#limits,
     });
     const listener = this.#listener(() => panel);
     const panel: Panel = plot.panel === 'trend'

@@ -10,7 +10,7 @@ import { byId, el } from './dom';
 export type Command =
   | 'follow' | 'pause' | 'next-gap' | 'previous-gap' | 'search' | 'account' | 'single' | 'close-plot' | 'axis'
   | 'earlier' | 'later' | 'zoom-in' | 'zoom-out' | 'next-plot' | 'previous-plot' | 'list' | 'cursors' | 'utc' | 'theme' | 'wall'
-  | 'share' | 'views' | 'export' | 'keys' | 'escape';
+  | 'share' | 'views' | 'export' | 'alarms' | 'keys' | 'escape';
 
 interface Key {
   readonly keys: readonly string[];
@@ -51,6 +51,7 @@ const GROUPS: readonly (readonly [string, readonly Key[]])[] = [
     key('t', 't', 'theme', 'dark or light'),
     key('s', 's', 'share', 'copy the address'),
     key('v', 'v', 'views', 'views: shared and saved layouts'),
+    key('k', 'k', 'alarms', 'alarms'),
     key('e', 'e', 'export', 'export: PNG, CSV, Parquet'),
     key('?', '?', 'keys', 'this sheet'),
     key('Escape', 'esc', 'escape', 'close the topmost panel'),

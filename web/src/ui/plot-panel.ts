@@ -7,6 +7,7 @@ import { Chart, type ChartAxis, type Scene } from '../chart';
 import { traceColours } from '../model/colour';
 import { bandAt, gapsText, plotGaps, type Band, type PlotGap } from '../model/gaps';
 import { GRID_COLUMNS, type Plot } from '../model/layout';
+import type { Limit } from '../model/limits';
 import { decimalsFor, displayUnit, inUnit } from '../model/quantity';
 import { nextAuto, type AutoRange, type AxisMode, type Range } from '../model/scale';
 import type { Mark } from '../model/steering-marks';
@@ -37,6 +38,8 @@ export interface Shared {
   readonly edge: bigint;
   /** Changes of apps. */
   readonly marks: readonly Mark[];
+  /** Limits of watched channels, by `stream:channel`. */
+  readonly limits: ReadonlyMap<string, readonly Limit[]>;
 }
 
 /** Receiver of the events. */
@@ -176,7 +179,7 @@ export class PlotPanel {
   render(nowMs: number): boolean {
     if (!this.#dirty) return false;
     this.#dirty = false;
-    const { window, zone, palette, edge, marks } = this.shared();
+    const { window, zone, palette, edge, marks, limits } = this.shared();
     this.#shown = this.#shownNow(window, edge);
     this.#axes = this.#axesNow(nowMs);
     const colours = traceColours(this.#plot.traces);
@@ -189,7 +192,7 @@ export class PlotPanel {
       opacity: states.get(i) === 'ok' || window.endNs !== null ? 1 : 0.45,
       axis: axis[i] ?? 0,
     }));
-    const scene: Scene = { frame: this.#frame, shown: this.#shown, zone, axes: this.#axes, pens, gaps: this.#gaps };
+    const scene: Scene = { frame: this.#frame, shown: this.#shown, zone, axes: this.#axes, pens, gaps: this.#gaps, limits: this.#limits(limits, axis) };
     this.#chart.draw(scene);
     this.#marks.place(marks, this.#shown, this.#chart.box());
     this.#write(axis, nowMs);
@@ -325,6 +328,12 @@ export class PlotPanel {
     this.#auto = this.#auto.map((last, i) => (mode.kind === 'auto' || last === null ? this.#nextAuto(last, i, axis, nowMs) : last));
     const count = Math.max(1, units.length);
     return Array.from({ length: count }, (_, i) => ({ unit: units[i] ?? '', range: this.#rangeOf(i, mode) }));
+  }
+
+  /** Limits of the traces of each axis. */
+  #limits(all: ReadonlyMap<string, readonly Limit[]>, axis: readonly number[]): readonly (readonly Limit[])[] {
+    const of = (index: number): readonly Limit[] => this.#plot.traces.flatMap(({ stream, channel }, i) => (axis[i] === index ? all.get(`${stream}:${channel}`) ?? [] : []));
+    return this.#axes.map((_, index) => of(index));
   }
 
   #nextAuto(last: AutoRange | null, index: number, axis: readonly number[], nowMs: number): AutoRange | null {

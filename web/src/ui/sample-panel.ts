@@ -17,6 +17,7 @@ import { DECIBELS, decibels, finiteEnds, Waterfall } from '../model/waterfall';
 import type { TimeWindow } from '../model/window';
 import type { Shown } from '../paint/area';
 import { ImagePainter } from '../paint/image';
+import type { PlotPicture } from '../paint/sheet';
 import { paintSpectrum, spectrumBox } from '../paint/spectrum';
 import { paintWaterfall, waterfallBox } from '../paint/waterfall';
 import type { Stream } from '../wire/messages';
@@ -169,6 +170,14 @@ export class SamplePanel implements Panel {
     else if (this.#plot.panel === 'spectrum') this.#paintSpectrum(pen, sample, nowMs);
     else this.#paintWaterfall(pen, sample, nowMs);
     return true;
+  }
+
+  /** The sample as it was drawn last, for a picture; its canvas has axes and units of its own. */
+  picture(): PlotPicture | null {
+    const { path, name, labels } = titlesOf(this.#plot.traces);
+    const { left, top, width, height } = this.body.getBoundingClientRect();
+    const title = `${path}${name} ${labels[0] ?? ''}`.trim();
+    return { box: { left, top, width, height }, canvas: this.#canvas, title, note: this.#note.textContent ?? '', units: [], legend: [] };
   }
 
   /** The cursor of trends is a time. */

@@ -68,6 +68,7 @@ export function readPalette(): Palette {
       ink: value('--ink'),
       grid: value('--grid'),
       axis: value('--ink-dim'),
+      limits: { warning: value('--warn'), alarm: value('--bad') },
       font: value('--font'),
       fontPx: Number.parseFloat(value('--chart-font-px')) || 11,
       linePx: Number.parseFloat(value('--chart-line-px')) || 1.25,
