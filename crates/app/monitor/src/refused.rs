@@ -164,7 +164,7 @@ impl Refused {
     /// Refuses to export samples of which only columns are left.
     pub(crate) fn not_kept(from: WallTime, to: WallTime) -> Self {
         let error = format!(
-            "of the time from {} to {} ns only the extremes of columns are kept, and no archive has its samples",
+            "the samples from {} to {} ns are not here: live memory keeps columns of them, and no archive has them yet",
             from.as_nanos(),
             to.as_nanos()
         );

@@ -39,7 +39,7 @@ pub(super) fn samples(shared: &Shared, request: &ExportRequest) -> Result<Table,
     }
     let gaps = range::gaps(shared, &request.stream, request.from..request.to)?;
     if let Some(live) = &live {
-        live.check(request, rows.times.last().copied(), &gaps)?;
+        live.check(request, rows.last(), &gaps)?;
         rows.live(live);
     }
     rows.table(request, gaps, live.as_ref())
@@ -48,6 +48,7 @@ pub(super) fn samples(shared: &Shared, request: &ExportRequest) -> Result<Table,
 /// Samples that live memory keeps one by one.
 pub(super) struct Live {
     schema: Arc<Schema>,
+    epoch: Epoch,
     /// Of each channel.
     kept: Vec<Vec<Kept>>,
     /// Time from which it has anything, extremes at least.
@@ -59,8 +60,8 @@ pub(super) struct Live {
 impl Live {
     pub(super) fn of(memory: &mut StreamMemory, request: &ExportRequest) -> Result<Self, Refused> {
         let schema = Arc::clone(&memory.info.schema);
-        let mut live =
-            Self { schema, kept: Vec::new(), memory_from: memory.gaps_since(), single_from: request.from };
+        let (epoch, memory_from) = (memory.info.epoch, memory.gaps_since());
+        let mut live = Self { schema, epoch, kept: Vec::new(), memory_from, single_from: request.from };
         for channel in &request.channels {
             let no_channel = || Refused::no_channel(&request.stream, channel);
             let element = element_of(&live.schema, channel).ok_or_else(no_channel)?;
@@ -73,18 +74,19 @@ impl Live {
         Ok(live)
     }
 
-    /// Refuses a time of which only extremes are left: behind the newest stored sample and the holes after it, and
-    /// before the samples that live memory keeps.
+    /// Refuses a time of which only extremes are left, or nothing yet: behind the newest stored sample of this epoch and
+    /// the holes after it, and before the samples that live memory keeps.
     pub(super) fn check(
         &self,
         request: &ExportRequest,
-        stored: Option<WallTime>,
+        stored: Option<(WallTime, Option<Epoch>)>,
         gaps: &[Arc<KnownGap>],
     ) -> Result<(), Refused> {
         let Some(memory_from) = self.memory_from else { return Ok(()) };
         let period = i64::try_from(self.schema.rate.duration_of(1).as_nanos()).unwrap_or(i64::MAX);
-        let begin = request.from.max(memory_from);
-        let mut reached = stored.map_or(begin, |time| time.offset(period).max(begin));
+        let stored = stored.filter(|(_, epoch)| *epoch == Some(self.epoch));
+        let mut reached =
+            stored.map_or_else(|| request.from.max(memory_from), |(time, _)| time.offset(period));
         for gap in gaps {
             if gap.from <= reached.offset(period) {
                 reached = reached.max(gap.to);
@@ -119,6 +121,11 @@ impl Rows {
             epochs: Vec::new(),
             range: request.from..request.to,
         }
+    }
+
+    /// Returns time and epoch of the last row.
+    fn last(&self) -> Option<(WallTime, Option<Epoch>)> {
+        Some((*self.times.last()?, self.epochs.last()?.epoch))
     }
 
     /// Adds a sample of which at least one value arrived. Two recordings may have the same time: the first counts.

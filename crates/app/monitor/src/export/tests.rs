@@ -116,7 +116,8 @@ fn a_time_of_which_only_extremes_are_left_is_refused_up_to_its_last_sample() {
     let refused = |first: u64, stored: Option<u64>| {
         let request = request(scene::time_of(&info, first)..scene::time_of(&info, SAMPLES));
         let live = Live::of(&mut memory(SAMPLES), &request).unwrap();
-        live.check(&request, stored.map(|index| scene::time_of(&info, index)), &[]).is_err()
+        live.check(&request, stored.map(|index| (scene::time_of(&info, index), Some(info.epoch))), &[])
+            .is_err()
     };
     assert!(!refused(first_kept, None));
     assert!(refused(first_kept - 1, None));
@@ -137,7 +138,7 @@ fn a_hole_between_store_and_live_memory_is_no_reason_to_refuse() {
             let gap =
                 scene::gap(&info, 0, stored + 1..end, StageCounts::of(Stage::Network, end - stored - 1));
             let gaps = [Arc::new(KnownGap::from(&gap))];
-            live.check(&request, Some(scene::time_of(&info, stored)), &gaps).is_ok()
+            live.check(&request, Some((scene::time_of(&info, stored), Some(info.epoch))), &gaps).is_ok()
         };
         assert!(hole(SAMPLES - 16_384), "{stored}");
         assert!(!hole(SAMPLES - 16_384 - 1), "{stored}");

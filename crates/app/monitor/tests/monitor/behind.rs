@@ -110,6 +110,16 @@ fn live_memory_joins_what_was_recorded_without_a_seam() {
     let value = |column: &Value, side: usize| column[side].as_f64().unwrap();
     let grows = columns.windows(2).all(|pair| value(&pair[0], 3) < value(&pair[1], 2));
     assert!(grows, "every column begins behind the one before it");
+    let path = format!("/api/export?stream=lab/x&channel=x&from={from_ns}&to={to_ns}&format=csv");
+    let file = wait_until("an export of archive and live memory", || {
+        let answer = get(second.address(), &path);
+        (answer.status == 200).then(|| String::from_utf8(answer.body).unwrap())
+    });
+    let rows = file.lines().filter(|line| line.starts_with(|first: char| first.is_ascii_digit()));
+    let rows: Vec<Vec<f64>> =
+        rows.map(|row| row.split(',').map(|cell| cell.parse().unwrap()).collect()).collect();
+    assert!(rows.windows(2).all(|pair| pair[1][0] == pair[0][0] + 1.0), "no index is left out");
+    assert!(rows.iter().all(|row| row[0] == row[2]) && rows.len() > 1_000, "{} rows", rows.len());
     drop(feed);
     drop(recording);
 }
