@@ -111,8 +111,13 @@ class Loaded:
     begin: Callable[[], OperatorFunction]
 
 
-def load(place: str, settings: Mapping[str, Any]) -> Loaded:
+def load(place: str, settings: Mapping[str, Any], *, only_declared: bool = False) -> Loaded:
     """Finds an operator by ``module:function`` or ``path.py:function``, and gives it its settings.
+
+    Args:
+        place: Where it is.
+        settings: Its arguments by name.
+        only_declared: Takes a function of its own file that is declared with ``@tc.operator``, and no other.
 
     Raises:
         ConfigError: if there is no such function, or it does not take these settings.
@@ -121,13 +126,16 @@ def load(place: str, settings: Mapping[str, Any]) -> Loaded:
     where, _, path = place.rpartition(":")
     if not where or not path:
         raise ConfigError(f"`{place}` does not name a function\nwrite module:function or path.py:function")
-    found: Any = _file(Path(where)) if where.endswith(".py") else importlib.import_module(where)
+    module: Any = _file(Path(where)) if where.endswith(".py") else importlib.import_module(where)
+    found = module
     for name in path.split("."):
         if not hasattr(found, name):
             raise ConfigError(f"`{where}` has no `{path}`\nname a function or class that it contains")
         found = getattr(found, name)
     if not callable(found):
         raise ConfigError(f"`{place}` is a {type(found).__name__} and cannot be called\nname a function or class")
+    if only_declared and (not hasattr(found, _DECLARED) or getattr(found, "__module__", None) != module.__name__):
+        raise ConfigError(f"`{place}` is not declared as an operator\nwrite @tc.operator above it, in this file")
     declaration = getattr(found, _DECLARED, Declaration())
     _check_settings(place, found, settings)
     if inspect.isclass(found):

@@ -11,12 +11,14 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import resource
 import signal
 import socket
 import sys
 import threading
 import traceback
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, Optional, TextIO
 
 import numpy as np
@@ -113,7 +115,11 @@ class _Saying:
 
 
 def _begin(asked: argparse.Namespace) -> Operating:
-    loaded = load(asked.function, json.loads(asked.settings))
+    if asked.memory is not None:
+        _limit_memory(asked.memory)
+    if asked.tended:
+        _offer_first()
+    loaded = load(asked.function, json.loads(asked.settings), only_declared=asked.declared)
     channels = {name: Channel(unit, tuple(shape)) for name, unit, shape in map(_channel, asked.channel)}
     declaration = loaded.declaration.over(
         dtype=None if asked.dtype is None else np.dtype(_NUMPY[asked.dtype]),
@@ -133,6 +139,22 @@ def _begin(asked: argparse.Namespace) -> Operating:
         # A separate node only for another name would cost threads.
         station=None if asked.station == socket.gethostname() else asked.station,
     )
+
+
+def _limit_memory(size_bytes: int) -> None:
+    """Limits what this process can allocate: beyond that, ``MemoryError`` ends the function."""
+    _, most = resource.getrlimit(resource.RLIMIT_DATA)
+    limit = size_bytes if most == resource.RLIM_INFINITY else min(size_bytes, most)
+    resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
+
+
+def _offer_first() -> None:
+    """Has the kernel end this process first where memory is short: the monitor starts it again."""
+    try:
+        Path("/proc/self/oom_score_adj").write_text("1000")
+    except OSError:
+        # Not every container has it; its own limit holds there.
+        pass
 
 
 def _channel(text: str) -> tuple[str, str, list[int]]:
@@ -159,6 +181,8 @@ def _arguments() -> argparse.ArgumentParser:
     parser.add_argument("--channel", action="append", default=[], help='{"name", "unit", "shape"} of the results')
     parser.add_argument("--incomplete", choices=("hole", "give"), help="how to treat incomplete input")
     parser.add_argument("--settings", default="{}", help="arguments for the function, as a JSON object")
+    parser.add_argument("--memory", type=int, metavar="BYTES", help="memory that this process may have")
+    parser.add_argument("--declared", action="store_true", help="run only what is declared with @tc.operator")
     parser.add_argument("--bus", help="network settings, as for tallycast [default: TALLYCAST_BUS]")
     parser.add_argument("--station", help="name of this station [default: the host's name]")
     parser.add_argument("--tended", action="store_true", help="end with standard input, and report the state")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import tallycast as tc
 from tallycast._operator import Declaration, load
 
 FILE = """
+from os import system
 import tallycast as tc
 from beside import FACTOR
 
@@ -74,6 +76,27 @@ def test_what_cannot_be_called_is_told(place: str, function: str, settings: dict
     with pytest.raises(tc.ConfigError) as raised:
         load(f"{place}:{function}", settings)
     assert words in str(raised.value)
+
+
+def test_a_graph_that_is_sent_runs_what_its_file_declares_and_nothing_else(place: str) -> None:
+    assert load(f"{place}:rms", {}, only_declared=True).declaration.every == 10
+    for function in ("State", "system"):
+        with pytest.raises(tc.ConfigError, match="is not declared as an operator\nwrite @tc.operator"):
+            load(f"{place}:{function}", {"share": 1} if function == "State" else {}, only_declared=True)
+
+
+def test_memory_beyond_the_limit_fails_in_the_process_that_asks_for_it() -> None:
+    program = """
+from tallycast.run_operator import _limit_memory
+_limit_memory(256 << 20)
+whole = bytearray(16 << 20)
+try:
+    bytearray(1 << 30)
+except MemoryError:
+    print("refused")
+"""
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert ran.stdout == "refused\n"
 
 
 def test_what_is_not_there_is_told(place: str) -> None:
