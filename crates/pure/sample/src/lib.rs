@@ -18,5 +18,7 @@ pub use envelope::{Column, ColumnGrid, ElementReader, Envelope, EnvelopeConfig, 
 pub use pattern::{PatternError, StreamPattern};
 pub use picture::{Matrix, MatrixShape, Picture, Pixels, Reduction};
 pub use schema::{Channel, Schema, SchemaError, StreamName, UnknownEntries};
-pub use schema::{MAX_CHANNELS, MAX_ELEMENTS_PER_SAMPLE, MAX_NAME_BYTES, OWN_TIMES, TIMES_LABEL};
+pub use schema::{
+    MAX_CHANNELS, MAX_ELEMENTS_PER_SAMPLE, MAX_NAME_BYTES, OWN_TIMES, PRIORITY_LABEL, TIMES_LABEL,
+};
 pub use selection::Selection;

@@ -22,6 +22,8 @@ pub const MAX_NAME_BYTES: usize = 200;
 pub const TIMES_LABEL: &str = "times";
 /// See [`TIMES_LABEL`].
 pub const OWN_TIMES: &str = "own";
+/// Label of the priority that a stream has on the links of relays whose settings do not name it: 0 to 255.
+pub const PRIORITY_LABEL: &str = "priority";
 
 /// A stream's name: a path such as `w7x/ecrh/power`.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -55,7 +55,7 @@ pub(crate) struct Arguments {
     /// Age from which samples are of no use at the far bus; its readers may ask for more [default: what they ask for, else 1s]
     #[arg(long, value_name = "DURATION", value_parser = text::duration)]
     deadline: Option<Duration>,
-    /// With an address: streams with the higher number go first where not all fit; may be given several times [default: 0]
+    /// With an address: streams with the higher number go first where not all fit; may be given several times [default: label `priority`, else 0]
     #[arg(long, value_name = "PATTERN=NUMBER", value_parser = priority, conflicts_with_all = ["listen", "list"])]
     priority: Vec<(StreamPattern, u8)>,
     /// Archive that is recorded here: a far relay fills its holes, a near one hands out what the far one misses

@@ -5,7 +5,7 @@ use core::time::Duration;
 use std::collections::{BTreeMap, VecDeque};
 
 use ledger::{HopCounts, HopShare, Outcome};
-use sample::StreamName;
+use sample::{PRIORITY_LABEL, StreamName};
 use units::{Epoch, Instant, StreamId};
 use wire::{DATA_HEADER_BYTES, Data, Description, MAX_HOPS};
 
@@ -132,7 +132,8 @@ impl Stream {
             return Err(Refusal::Description);
         }
         let of_name = config.priorities.iter().rfind(|(pattern, _)| pattern.matches(&description.name));
-        let priority = of_name.map_or(0, |(_, priority)| *priority);
+        let labelled = || description.schema.labels.get(PRIORITY_LABEL)?.parse().ok();
+        let priority = of_name.map(|(_, priority)| *priority).or_else(labelled).unwrap_or(0);
         Ok(Self {
             driver_slot: began.slot,
             id: wire::stream_id(&description.name, &description.schema),

@@ -15,12 +15,16 @@ fn at(ms: u64) -> Instant {
 }
 
 fn description(name: &str) -> Vec<u8> {
+    description_with(name, BTreeMap::new())
+}
+
+fn description_with(name: &str, labels: BTreeMap<String, String>) -> Vec<u8> {
     let channel = Channel::new("x", "V");
     let schema = Schema {
         dtype: Dtype::U8,
         rate: SampleRate::hz(1_000).unwrap(),
         channels: vec![channel],
-        labels: BTreeMap::new(),
+        labels,
         unknown: BTreeMap::new(),
     };
     let description = Description {
@@ -306,6 +310,19 @@ fn samples_of_a_stream_take_turns_with_its_controls_and_all_have_its_priority() 
     }
     let is_alternating = kinds.len() >= 6 && kinds.windows(2).all(|pair| pair[0] != pair[1]);
     assert!(is_alternating, "{kinds:?}");
+}
+
+#[test]
+fn a_streams_label_is_its_priority_unless_the_settings_name_it() {
+    let priorities = vec![("lab/*".parse().unwrap(), 2)];
+    let labelled = |slot, name, priority: &str| {
+        let labels = BTreeMap::from([(sample::PRIORITY_LABEL.to_owned(), priority.to_owned())]);
+        Began { description: description_with(name, labels), ..began(slot) }
+    };
+    let streams = [labelled(0, "lab/x", "9"), labelled(1, "out/x", "9"), labelled(2, "out/y", "256")];
+    let bench = Bench::with(NearConfig { priorities, ..config() }, streams);
+    let priorities: Vec<_> = (0..3).map(|slot| bench.near.terms(slot).unwrap().1).collect();
+    assert_eq!(priorities, [2, 9, 0]);
 }
 
 #[test]
