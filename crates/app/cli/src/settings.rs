@@ -61,7 +61,7 @@ pub(crate) struct Key {
 }
 
 /// Every key there is.
-pub(crate) const KEYS: [Key; 10] = [
+pub(crate) const KEYS: [Key; 11] = [
     Key {
         name: "bus.address",
         flag: Some("--bus"),
@@ -124,6 +124,14 @@ pub(crate) const KEYS: [Key; 10] = [
         variable: None,
         about: "interpreter that runs the operators",
         default: "\"python3\"",
+        check: |value| text(value).map(drop),
+    },
+    Key {
+        name: "monitor.programs",
+        flag: None,
+        variable: None,
+        about: "folder of Python files whose operators a graph that is applied may start; empty: none",
+        default: "\"\"",
         check: |value| text(value).map(drop),
     },
     Key {

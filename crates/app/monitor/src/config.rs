@@ -6,6 +6,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use graph::GraphError;
+use graph::plan::{OperatorConfig, OperatorError};
 use identity::FolderError;
 use sample::StreamPattern;
 use tallycast::udt::Keys;
@@ -13,8 +15,7 @@ use tallycast::{Node, NodeError};
 
 use crate::alarms::AlarmsError;
 use crate::archived::ArchivedHistory;
-use crate::nodes::GraphError;
-use crate::operators::{DEFAULT_PYTHON, OperatorConfig, OperatorError};
+use crate::operators::DEFAULT_PYTHON;
 use crate::stored::HistoryStore;
 use crate::tls::{Tls, TlsError};
 
@@ -55,8 +56,14 @@ pub struct MonitorConfig {
     pub deadline: Option<Duration>,
     /// Streams it joins at the start; more may be joined while it runs.
     pub patterns: Vec<StreamPattern>,
-    /// The nodes of its graph at the start.
+    /// The nodes of its graph at the start, unless another file has them or others were applied.
     pub nodes: Vec<graph::plan::Node>,
+    /// File with the graph at the start, instead of `nodes` and of the graph that was applied last.
+    pub graph_file: Option<GraphFile>,
+    /// File that keeps the graph that was applied last; without it, an applied graph lasts until the monitor ends.
+    pub kept_graph: Option<PathBuf>,
+    /// Folder of the Python files whose functions a graph that is sent may name; without it, such a graph has no operators.
+    pub programs: Option<PathBuf>,
     /// The operators in Python that it starts, and ends with itself.
     pub operators: Vec<OperatorConfig>,
     /// The interpreter that runs them.
@@ -95,6 +102,9 @@ impl MonitorConfig {
             deadline: None,
             patterns: vec![StreamPattern::all()],
             nodes: Vec::new(),
+            graph_file: None,
+            kept_graph: None,
+            programs: None,
             operators: Vec::new(),
             python: DEFAULT_PYTHON.to_owned(),
             history: None,
@@ -122,6 +132,23 @@ impl MonitorConfig {
         self.history = Some(Arc::new(ArchivedHistory::new(root.into())));
         self
     }
+}
+
+/// Returns the file that keeps the graph of the monitor that listens there: one for each port of this host, none for a
+/// port that is chosen at the start.
+#[must_use]
+pub fn default_kept_graph(listen: SocketAddr) -> Option<PathBuf> {
+    let file = format!("tallycast/monitor/graph-{}.json", listen.port());
+    sys::folders::state().filter(|_| listen.port() != 0).map(|state| state.join(file))
+}
+
+/// A graph that was read from a file.
+#[derive(Clone, PartialEq, Debug)]
+pub struct GraphFile {
+    /// The file.
+    pub path: PathBuf,
+    /// Its nodes.
+    pub nodes: Vec<graph::plan::Node>,
 }
 
 /// Returns the folder of the local certificate authority: `$XDG_STATE_HOME/tallycast/tls`.

@@ -9,13 +9,15 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::{Duration, Instant};
 
+use graph::plan::Node as GraphNode;
 use sample::{StreamName, StreamPattern};
 use tallycast::{AccountState, Event, StreamAccount, Subscriber};
 use units::Epoch;
 
 use crate::clock::{self, Moment};
 use crate::history::History;
-use crate::nodes::{Applied, GraphError, Nodes};
+use crate::kept::{Answer, Changed, Keeper, lock};
+use crate::nodes::{self, GraphStatus, NodeStatus, Nodes};
 use crate::operators::Operators;
 use crate::requests::{Command, GraphRequest};
 use crate::shared::Shared;
@@ -37,6 +39,7 @@ pub(crate) struct Intake {
     subscriber: Subscriber,
     nodes: Nodes,
     operators: Operators,
+    keeper: Keeper,
     shared: Arc<Shared>,
     accounts_at: Instant,
     /// Time of the next look at the horizons of streams.
@@ -47,16 +50,23 @@ pub(crate) struct Intake {
     deadline: Option<Instant>,
 }
 
+/// What runs beside the intake's thread for the graph.
+pub(crate) struct Processes {
+    pub(crate) operators: Operators,
+    pub(crate) keeper: Keeper,
+}
+
 impl Intake {
     pub(crate) fn new(
         subscriber: Subscriber,
         nodes: Nodes,
-        operators: Operators,
+        processes: Processes,
         shared: Arc<Shared>,
     ) -> Self {
+        let Processes { operators, keeper } = processes;
         let (accounts_at, horizons_at) = (Instant::now(), units::Instant::ORIGIN);
         let (open, deadline) = (BTreeSet::new(), None);
-        Self { subscriber, nodes, operators, shared, accounts_at, horizons_at, open, deadline }
+        Self { subscriber, nodes, operators, keeper, shared, accounts_at, horizons_at, open, deadline }
     }
 
     /// Listens until it is asked to finish; returns every account, ended or cut now.
@@ -70,12 +80,12 @@ impl Intake {
             if self.accounts_at.elapsed() >= ACCOUNTS_EVERY {
                 self.accounts_at = Instant::now();
                 self.shared.history.accounts_are(self.subscriber.accounts_without_gaps());
-                self.shared.reception.set_graph(self.nodes.status());
+                self.show_graph();
                 self.shared.reception.set_ports(self.subscriber.ports());
-                self.shared.reception.set_rings_distrusted(self.nodes.bus().rings_distrusted());
-                self.shared.reception.set_unjoined(self.nodes.bus().unjoined());
-                self.shared.reception.set_relays(self.nodes.bus().relays_on_host());
-                self.shared.reception.set_keys(self.nodes.bus().key_state());
+                self.shared.reception.set_rings_distrusted(self.nodes.publishing().0.rings_distrusted());
+                self.shared.reception.set_unjoined(self.nodes.publishing().0.unjoined());
+                self.shared.reception.set_relays(self.nodes.publishing().0.relays_on_host());
+                self.shared.reception.set_keys(self.nodes.publishing().0.key_state());
             }
         }
         self.close()
@@ -97,10 +107,7 @@ impl Intake {
             match commands.try_recv() {
                 Ok(Command::Join(pattern)) => self.subscriber.add_pattern(pattern),
                 Ok(Command::Leave(pattern)) => self.leave(&[pattern]),
-                Ok(Command::Graph(request, answer)) => {
-                    // The client may have disconnected: the graph is changed all the same.
-                    let _ = answer.send(self.change(&request));
-                }
+                Ok(Command::Graph(request, answer)) => self.change(&request, answer),
                 Ok(Command::Finish(patience)) => {
                     let now = Instant::now();
                     self.deadline = Some(now.checked_add(patience).unwrap_or(now));
@@ -111,20 +118,58 @@ impl Intake {
         }
     }
 
-    fn change(&mut self, request: &GraphRequest) -> Result<Applied, GraphError> {
+    /// Shows the graph with the state of each node.
+    pub(crate) fn show_graph(&self) {
+        let processes = crate::operators::lock(&self.shared.operators);
+        let nodes = self.nodes.status().into_iter().map(|of| {
+            let process = of.node.python().and_then(|_| processes.get(of.node.name.as_str())).cloned();
+            NodeStatus::new(of, process)
+        });
+        let (revision, undo, nodes) = (self.nodes.revision(), self.nodes.undo(), nodes.collect());
+        let origin = lock(&self.shared.origin).clone();
+        self.shared.reception.set_graph(GraphStatus { revision, undo, origin, nodes });
+    }
+
+    /// Starts the operators in Python among nodes that begin.
+    pub(crate) fn begin_operators(&mut self, begun: &[GraphNode]) -> std::io::Result<()> {
+        begun.iter().try_for_each(|node| self.operators.begin_node(node))
+    }
+
+    fn change(&mut self, request: &GraphRequest, answer: Answer) {
         let GraphRequest { change, of, only_check } = request;
         let history = &self.shared.history;
         let schema =
             |name: &StreamName| Some(Arc::clone(&history.stream(name.as_str())?.memory().info.schema));
-        if *only_check {
-            return self.nodes.check(change, *of, &schema).map(|(_, applied)| applied);
-        }
-        let applied = self.nodes.apply(change, *of, &schema)?;
-        self.shared.reception.set_graph(self.nodes.status());
+        let result = if *only_check {
+            self.nodes.check(change, *of, &schema).map(|(_, applied)| applied)
+        } else {
+            self.nodes.apply(change, *of, &schema)
+        };
+        let applied = match result {
+            Ok(applied) if !*only_check && !applied.difference.is_empty() => applied,
+            unchanged => {
+                let is_kept = {
+                    let origin = lock(&self.shared.origin);
+                    origin.kept.is_some() && origin.problem.is_none()
+                };
+                // The client may have disconnected.
+                let _ = answer.send(unchanged.map(|applied| Changed { applied, lasting: is_kept }));
+                return;
+            }
+        };
         // Joined first: a stream that both plans read stays joined.
         self.join(applied.join.clone());
         self.leave(&applied.leave);
-        Ok(applied)
+        applied.difference.removed.iter().chain(&applied.difference.changed).for_each(|name| {
+            if !applied.begun.iter().any(|node| node.name == *name && node.python().is_some()) {
+                self.operators.end_node(name);
+            }
+        });
+        if let Err(error) = self.begin_operators(&applied.begun) {
+            tracing::error!("cannot start an operator: {error}\nraise the limit on processes (ulimit -u)");
+        }
+        self.show_graph();
+        self.keeper.applied(self.nodes.nodes(), applied, answer);
     }
 
     pub(crate) fn join(&mut self, patterns: Vec<StreamPattern>) {
@@ -161,7 +206,7 @@ impl Intake {
         }
         self.horizons_at = now + HORIZONS_EVERY;
         for horizon in self.subscriber.horizons() {
-            self.nodes.horizon(&horizon);
+            nodes::horizon(&mut self.nodes, &horizon);
         }
         self.nodes.advance(now);
     }
@@ -172,13 +217,13 @@ impl Intake {
         match event {
             Event::Began(info) => {
                 self.open.insert((Arc::clone(&info.name), info.epoch));
-                self.nodes.began(info, sys::clock::monotonic());
+                nodes::began(&mut self.nodes, info, sys::clock::monotonic());
             }
             Event::Block(block) => {
                 self.shared.alarms.block(block);
                 self.nodes.block(block, sys::clock::monotonic());
             }
-            Event::Gap(gap) | Event::Settled(gap) => self.nodes.gap(gap),
+            Event::Gap(gap) | Event::Settled(gap) => nodes::gap(&mut self.nodes, gap),
             Event::Statement(_) => {}
             Event::Ended(account) => {
                 // A pending end also waits for silent streams: their publisher may only have been delayed.
@@ -186,7 +231,7 @@ impl Intake {
                 if !(is_silence && self.deadline.is_some()) {
                     self.open.remove(&(Arc::clone(&account.stream), account.epoch));
                 }
-                self.nodes.ended(account);
+                nodes::ended(&mut self.nodes, account);
                 self.forget_left(account);
             }
         }

@@ -19,6 +19,7 @@ mod host_gate;
 mod http;
 mod inherited;
 mod intake;
+mod kept;
 mod key_status;
 mod live;
 mod memory;
@@ -52,16 +53,15 @@ mod viewers;
 
 /// Nodes of the processing graph, and plans of them.
 pub use ::graph::plan;
+pub use ::graph::plan::{Incomplete, OperatorChannel, OperatorConfig, OperatorError, check_operators};
+pub use ::graph::{GraphError, check_graph};
 pub use alarms::AlarmsError;
 pub use config::{
-    DEFAULT_LISTEN, DEFAULT_PAGES_PER_ADDRESS, InjectControl, MAX_PAGES, MonitorConfig, MonitorError,
-    default_acknowledgements, default_tls_folder,
+    DEFAULT_LISTEN, DEFAULT_PAGES_PER_ADDRESS, GraphFile, InjectControl, MAX_PAGES, MonitorConfig,
+    MonitorError, default_acknowledgements, default_kept_graph, default_tls_folder,
 };
 pub use gap_map::KnownGap;
-pub use nodes::{GraphError, check_graph};
-pub use operators::{
-    DEFAULT_PYTHON, Incomplete, OperatorChannel, OperatorConfig, OperatorError, check_operators,
-};
+pub use operators::DEFAULT_PYTHON;
 pub use server::{MonitorHandle, start};
 pub use stored::{DiskStatus, HistoryStore, StoreFailure, StoredRequest, StoredSamples, StoredSpan};
 pub use tls::{Authority, AuthorityError, CertificateError, Tls, TlsError};

@@ -5,15 +5,16 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use sample::StreamPattern;
-use tokio::sync::oneshot;
 
-use crate::nodes::{Applied, Change, GraphError};
+use graph::Change;
+
+use crate::kept::Answer;
 
 /// Request to the intake.
 pub(crate) enum Command {
     Join(StreamPattern),
     Leave(StreamPattern),
-    Graph(GraphRequest, oneshot::Sender<Result<Applied, GraphError>>),
+    Graph(GraphRequest, Answer),
     /// Ends after every stream and the nodes that read it have ended, at the latest after this time.
     Finish(Duration),
 }

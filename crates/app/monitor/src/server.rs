@@ -9,6 +9,7 @@ use std::sync::mpsc::channel;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use graph::plan::check_operators;
 use tallycast::{StreamAccount, SubscriberBuilder};
 use tokio::runtime::Runtime;
 use tokio_rustls::TlsAcceptor;
@@ -20,9 +21,10 @@ use crate::config::{MAX_PAGES, MonitorConfig, MonitorError};
 use crate::connections::{Bounds, Caller, Encryption, Gate, Slots};
 use crate::host_gate::{HostGate, Protection};
 use crate::http::router;
-use crate::intake::Intake;
-use crate::nodes::{Change, Nodes};
-use crate::operators::{Operators, check_operators};
+use crate::intake::{Intake, Processes};
+use crate::kept::{self, Keeper};
+use crate::nodes::{Nodes, OnBus};
+use crate::operators::{Operators, Setting};
 use crate::requests::{Command, Requests};
 use crate::revocation::refresh;
 use crate::runs;
@@ -84,6 +86,7 @@ pub fn start(config: MonitorConfig) -> Result<MonitorHandle, MonitorError> {
         alarms: Alarms::open(config.acknowledgements.clone())?,
         desk: Desk::new(config.node.clone(), config.steering_keys.clone()),
         shared_views: ViewBoard::open(config.shared_views_folder()),
+        has_programs: config.programs.is_some(),
     }));
     if !address.ip().is_loopback() && !shared.gatekeeper.has_users() {
         tracing::warn!("no user can sign in at {address}\nadd one: tallycast access user add NAME");
@@ -216,11 +219,13 @@ fn own_names(config: &MonitorConfig) -> Vec<String> {
 fn intake(config: &MonitorConfig, shared: &Arc<Shared>) -> Result<Intake, MonitorError> {
     let mut patterns = config.patterns.iter();
     check_operators(&config.operators).map_err(|(name, cause)| MonitorError::Operator { name, cause })?;
-    let mut nodes = Nodes::new(config.node.clone(), config.operators.clone());
+    let first = kept::first(config);
+    *kept::lock(&shared.origin) = first.origin;
+    let mut nodes = Nodes::new(OnBus(config.node.clone()), config.operators.clone());
     // No stream is known yet: each node is checked again by what its inputs have.
-    let begun = nodes.apply(&Change::Replace(config.nodes.clone()), None, &|_| None)?;
+    let begun = nodes.begin(first.nodes, first.revision)?;
     let mut joined = begun.join;
-    shared.reception.set_graph(nodes.status());
+    let keeper = Keeper::start(Arc::clone(&shared.origin)).map_err(MonitorError::Thread)?;
     // A subscriber begins with a pattern; one without any reads only what its nodes read, or waits for requests.
     let first = patterns.next().cloned().or_else(|| joined.pop());
     let builder = first.map(|first| config.node.subscriber(first.to_string()));
@@ -232,11 +237,18 @@ fn intake(config: &MonitorConfig, shared: &Arc<Shared>) -> Result<Intake, Monito
     }
     let subscriber = builder.open()?;
     // After the intake has started, so that their output is received.
-    let operators = Operators::start(&config.operators, &config.python, &config.node, &shared.operators);
-    let operators = operators.map_err(MonitorError::Thread)?;
+    let setting = Setting {
+        python: config.python.clone(),
+        programs: config.programs.clone(),
+        node: config.node.clone(),
+        board: Arc::clone(&shared.operators),
+    };
+    let operators = Operators::start(&config.operators, setting).map_err(MonitorError::Thread)?;
     joined.extend(operators.patterns());
-    let mut intake = Intake::new(subscriber, nodes, operators, Arc::clone(shared));
+    let mut intake = Intake::new(subscriber, nodes, Processes { operators, keeper }, Arc::clone(shared));
     intake.join(joined);
+    intake.begin_operators(&begun.begun).map_err(MonitorError::Thread)?;
+    intake.show_graph();
     Ok(intake)
 }
 

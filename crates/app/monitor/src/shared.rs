@@ -13,6 +13,7 @@ use crate::config::InjectControl;
 use crate::connections::Slots;
 use crate::history::History;
 use crate::host_gate::HostGate;
+use crate::kept::OriginBoard;
 use crate::operators::{OperatorBoard, OperatorStatus, lock};
 use crate::reception::Reception;
 use crate::refusals::Refusals;
@@ -50,6 +51,10 @@ pub(crate) struct Shared {
     pub(crate) requests: Requests,
     pub(crate) reception: Reception,
     pub(crate) operators: OperatorBoard,
+    /// Where the graph comes from.
+    pub(crate) origin: OriginBoard,
+    /// Whether a graph that is sent may have operators in Python.
+    pub(crate) has_programs: bool,
     pub(crate) desk: Desk,
     pub(crate) shared_views: ViewBoard,
     pub(crate) runs: HeardRuns,
@@ -73,6 +78,8 @@ pub(crate) struct Parts {
     pub(crate) desk: Desk,
     pub(crate) shared_views: ViewBoard,
     pub(crate) alarms: Alarms,
+    /// Whether a graph that is sent may have operators in Python.
+    pub(crate) has_programs: bool,
 }
 
 impl Shared {
@@ -96,6 +103,8 @@ impl Shared {
             requests: parts.requests,
             reception: Reception::default(),
             operators: OperatorBoard::default(),
+            origin: OriginBoard::default(),
+            has_programs: parts.has_programs,
             desk: parts.desk,
             shared_views: parts.shared_views,
             runs: HeardRuns::default(),
@@ -105,6 +114,6 @@ impl Shared {
 
     /// Returns how the operators fare, as of a moment ago.
     pub(crate) fn operators(&self) -> Vec<OperatorStatus> {
-        lock(&self.operators).clone()
+        lock(&self.operators).values().cloned().collect()
     }
 }

@@ -3,7 +3,8 @@
 //! Every sample of the first input, missing ones included, is one instant of the grid. The value of every other
 //! input at that instant follows from [`Matching`], never across a hole. A row in which any input has no value is a
 //! hole. Rows wait until each input has a value, a hole, or a horizon behind them. Nothing is released by a timer, but
-//! an input that has ended or is absent is not waited for. Data that arrive behind their horizon are ignored.
+//! an input that has ended or is absent is not waited for. Samples that arrive behind their horizon are left out, and
+//! counted.
 
 use std::sync::Arc;
 
@@ -162,6 +163,12 @@ impl Aligner {
         self.next_index
     }
 
+    /// Returns the number of samples of all inputs that came behind their horizon: they are left out.
+    #[must_use]
+    pub fn late(&self) -> u64 {
+        self.grid.intake.late() + self.others.iter().map(|track| track.intake.late()).sum::<u64>()
+    }
+
     fn track(&self, input: usize) -> &Track {
         input.checked_sub(1).map_or(&self.grid, |other| &self.others[other])
     }
@@ -211,6 +218,11 @@ impl Aligner {
         let asked_from = t0.as_nanos().saturating_sub(jitter_ns);
         self.others.iter_mut().for_each(|track| track.forget_before(asked_from));
         let count = end - first;
+        if count > 0 {
+            let last = moment(end - 1);
+            let last_ns = last.base_ns.saturating_add(last.offset_ns as i64);
+            self.others.iter_mut().for_each(|track| track.answered(last_ns));
+        }
         self.done = end;
         let aligned = match verdict {
             Verdict::Wait => None,

@@ -114,7 +114,7 @@ impl Operator for Alignment {
     }
 
     fn totals(&self) -> Totals {
-        self.totals
+        Totals { late: self.aligner.late(), ..self.totals }
     }
 }
 
@@ -123,6 +123,7 @@ mod tests {
     use super::*;
     use crate::Horizon;
     use crate::scene::{Stream, floats};
+    use units::Random;
 
     fn alignment(variables: &[(&str, &str)]) -> Result<Alignment, AlignError> {
         let input = |(variable, stream): &(&str, &str)| DerivedInput {
@@ -167,6 +168,48 @@ mod tests {
         assert_eq!(inherited.stream.as_str(), "lab/b");
         let totals = alignment.totals();
         assert_eq!((totals.offered, totals.delivered, totals.source), (100, 1, 99));
+    }
+
+    #[test]
+    fn samples_that_come_behind_their_horizon_are_counted_and_no_others() {
+        for (next_index, is_told) in [(10, true), (40, false)] {
+            let mut alignment = alignment(&[("a", "lab/a"), ("b", "lab/b")]).unwrap();
+            let (a, b) = (Stream::new("lab/a", "1k"), Stream::new("lab/b", "1k"));
+            alignment.handle(0, Input::Block(&a.block(0, &[1.0; 50]))).unwrap();
+            alignment.handle(1, Input::Block(&b.block(0, &[1.0; 10]))).unwrap();
+            let before = is_told.then(|| b.time_of(40));
+            alignment.handle(1, Input::Horizon(Horizon { epoch: b.epoch, next_index, before })).unwrap();
+            while alignment.poll().is_some() {}
+            assert_eq!(alignment.totals().late, 0);
+            for _ in 0..2 {
+                alignment.handle(1, Input::Block(&b.block(10, &[1.0; 40]))).unwrap();
+                while alignment.poll().is_some() {}
+                let totals = alignment.totals();
+                assert_eq!((totals.late, totals.delivered, totals.source), (30, 20, 30), "told {is_told}");
+            }
+        }
+    }
+
+    #[test]
+    fn no_sample_in_order_is_late_whatever_the_rates_and_holes() {
+        for seed in 0..200 {
+            let mut random = Random::new(seed);
+            let rates = ["100", "999", "1k", "10k"];
+            let streams = ["lab/a", "lab/b"].map(|name| Stream::new(name, rates[random.below(4) as usize]));
+            let mut alignment = alignment(&[("a", "lab/a"), ("b", "lab/b")]).unwrap();
+            let mut next = [0_u64; 2];
+            for _ in 0..100 {
+                let input = random.below(2) as usize;
+                let samples = 1 + random.below(40);
+                if !random.chance(0.2) {
+                    let block = streams[input].block(next[input], &vec![1.0; samples as usize]);
+                    alignment.handle(input, Input::Block(&block)).unwrap();
+                }
+                next[input] += samples;
+                while alignment.poll().is_some() {}
+            }
+            assert_eq!(alignment.totals().late, 0, "seed {seed}");
+        }
     }
 
     #[test]

@@ -161,7 +161,7 @@ impl Operator for Derivation {
     }
 
     fn totals(&self) -> Totals {
-        self.totals
+        Totals { late: self.aligner.late(), ..self.totals }
     }
 }
 

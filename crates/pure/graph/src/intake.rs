@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use ledger::Stage;
 use sample::{Block, ElementReader, Schema, StreamName};
-use units::Epoch;
+use units::{Epoch, RangeSet};
 
 use crate::reasons::{Reasons, overlap};
 use crate::{Hole, Horizon, InputError};
@@ -14,6 +14,9 @@ use crate::{Hole, Horizon, InputError};
 /// A block whose time is this many periods from where it is expected moved by jitter; beyond that, time
 /// jumped, and nothing joins the two sides.
 pub(crate) const JITTER_PERIODS: f64 = 2.0;
+
+/// Number of ranges that are remembered of the indices that a horizon told to be missing; beyond it, the oldest are forgotten.
+const MAX_LEFT_OUT: usize = 256;
 
 /// A piece of an input's line. Two adjacent runs belong together.
 #[derive(Clone, PartialEq, Debug)]
@@ -54,6 +57,12 @@ pub(crate) struct Intake {
     pieces: VecDeque<Piece>,
     /// Number of samples in the pieces.
     waiting: usize,
+    /// Indices of the epoch that a horizon told to be missing.
+    left_out: RangeSet,
+    /// Time before which a sample is of no use, because everything that it could decide has been.
+    answered_ns: i64,
+    /// Samples that came behind their horizon.
+    late: u64,
 }
 
 /// Current position of the line.
@@ -88,7 +97,9 @@ impl Piece {
 impl Intake {
     pub(crate) fn new(stream: StreamName, channel: String) -> Self {
         let stream = Arc::new(stream);
-        Self { stream, channel, line: None, reasons: Reasons::default(), pieces: VecDeque::new(), waiting: 0 }
+        let (reasons, pieces, left_out) = (Reasons::default(), VecDeque::new(), RangeSet::new());
+        let (line, waiting, answered_ns, late) = (None, 0, i64::MIN, 0);
+        Self { stream, channel, line, reasons, pieces, waiting, left_out, answered_ns, late }
     }
 
     pub(crate) const fn stream(&self) -> &Arc<StreamName> {
@@ -120,6 +131,18 @@ impl Intake {
         self.waiting
     }
 
+    /// Returns the number of samples that came behind their horizon, so that nothing could be decided by them any more.
+    pub(crate) const fn late(&self) -> u64 {
+        self.late
+    }
+
+    /// Takes note that everything that a sample before this time could decide has been.
+    pub(crate) const fn answered(&mut self, before_ns: i64) {
+        if before_ns > self.answered_ns {
+            self.answered_ns = before_ns;
+        }
+    }
+
     /// Takes the oldest piece.
     pub(crate) fn pop(&mut self) -> Option<Piece> {
         let piece = self.pieces.pop_front()?;
@@ -144,8 +167,11 @@ impl Intake {
                 line.inspect_err(|_| self.line = Some(kept))?
             }
         };
-        if line.epoch == block.epoch && block.next_index() > line.next_index {
-            self.push(&mut line, block);
+        if line.epoch == block.epoch {
+            self.count_left_out(&line, block);
+            if block.next_index() > line.next_index {
+                self.push(&mut line, block);
+            }
         }
         self.line = Some(line);
         Ok(())
@@ -157,6 +183,12 @@ impl Intake {
         if line.epoch == horizon.epoch && horizon.next_index > line.next_index {
             let samples = horizon.next_index - line.next_index;
             let due_ns = line.due_ns.saturating_add((samples as f64 * line.period_ns).round() as i64);
+            self.left_out.insert(line.next_index..horizon.next_index);
+            if self.left_out.range_count() > MAX_LEFT_OUT
+                && let Some(oldest) = self.left_out.first()
+            {
+                self.left_out.remove(oldest);
+            }
             self.leave_out(&mut line, horizon.next_index, due_ns);
         }
         self.line = Some(line);
@@ -213,6 +245,7 @@ impl Intake {
             let missing = Missing { from_ns, to_ns, samples: samples as u64, stage, indices };
             self.push_back(Piece::Missing(missing));
             self.reasons.clear();
+            self.left_out = RangeSet::new();
         }
         Ok(line)
     }
@@ -234,9 +267,22 @@ impl Intake {
             self.leave_out(line, index, start_ns);
             line.next_index = index + run.len() as u64;
             line.due_ns = block.time_of(line.next_index).as_nanos();
+            let behind = (self.answered_ns.saturating_sub(start_ns) as f64 / line.period_ns).ceil();
+            self.late += (behind.max(0.0) as u64).min(run.len() as u64);
             self.push_back(Piece::Run(Run { start_ns, values: values[run].to_vec() }));
         }
         self.leave_out(line, block.next_index(), block.time_of(block.next_index()).as_nanos());
+    }
+
+    /// Counts the samples of a block that a horizon told to be missing.
+    fn count_left_out(&mut self, line: &Line, block: &Block) {
+        if self.left_out.first().is_none_or(|first| first.start >= block.next_index()) {
+            return;
+        }
+        for run in line.reader.present(block) {
+            let first = block.first_index + run.start as u64;
+            self.late += self.left_out.remove(first..first + run.len() as u64);
+        }
     }
 
     fn push_back(&mut self, piece: Piece) {

@@ -4,7 +4,7 @@
 //! bridges a hole: every instant of an output's grid is a sample or part of a hole, which names the input it was
 //! inherited from. The monitor publishes the output.
 //!
-//! Start with [`Operator`], which all of them implement: [`Derivation`] (one stream from several by an expression),
+//! Start with [`Graph`], the nodes that run, or with [`Operator`], which all of them have: [`Derivation`] (one stream from several by an expression),
 //! [`Alignment`] (several side by side), [`Reduction`] (thinning, statistics), [`Channels`] (selection, calibration),
 //! [`Filter`] (bands of frequencies), [`Resample`] (another rate), [`Spectrum`] (power by frequency), and with events as
 //! output [`Alarm`] (limits) and [`Trigger`] (crossings of a level).
@@ -26,6 +26,7 @@ mod outputs;
 mod reasons;
 mod reduction;
 mod resample;
+mod running;
 #[cfg(test)]
 mod scene;
 mod spectrum;
@@ -48,6 +49,7 @@ pub use input::{Hole, Inherited, Input, InputError, Output};
 pub use operator::{Operator, Totals};
 pub use reduction::{MAX_KEPT_VALUES, Percent, Reduction, ReductionError, Statistic, UnknownStatistic};
 pub use resample::{MAX_FASTER, MAX_RATIO_TERM, Resample};
+pub use running::{Applied, Change, Graph, GraphError, MAX_UNDO, NodeStatus, Publishing, Told, check_graph};
 pub use spectrum::{
     MAX_AVERAGED_SEGMENTS, MAX_SEGMENT_SAMPLES, SpectralWindow, Spectrum, SpectrumConfig, SpectrumError,
     SpectrumScale,

@@ -43,4 +43,6 @@ pub struct Totals {
     pub delivered: u64,
     /// Those in inherited holes.
     pub source: u64,
+    /// Samples of inputs that came behind their horizon, after what they would have decided.
+    pub late: u64,
 }

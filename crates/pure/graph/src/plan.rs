@@ -9,14 +9,16 @@ mod circle;
 mod difference;
 mod every;
 mod node;
+mod python;
 mod rate;
 #[cfg(test)]
 mod scene;
 mod units;
 
-pub use check::{MAX_NODES, MAX_VALUES_PER_SECOND, Plan, Planned, Problem, Surroundings};
+pub use check::{MAX_NODES, MAX_PYTHON_NODES, MAX_VALUES_PER_SECOND, Plan, Planned, Problem, Surroundings};
 pub use circle::{Circle, Edges, in_order};
 pub use difference::Difference;
 pub use every::{Every, EveryError};
 pub use node::{ChannelName, Kind, Node, NodeError};
+pub use python::{Incomplete, OperatorChannel, OperatorConfig, OperatorError, PythonNode, check_operators};
 pub use rate::OutputRate;

@@ -96,6 +96,12 @@ impl Track {
         self.horizon_ns
     }
 
+    /// Takes note that all instants up to this one are decided: a sample that could have decided one comes too late.
+    pub(crate) fn answered(&mut self, instant_ns: i64) {
+        let reach_ns = (self.reach_periods() * self.intake.period_ns()).floor() as i64;
+        self.intake.answered(instant_ns.saturating_add(reach_ns));
+    }
+
     /// Drops the pieces that end before an instant, because no earlier instant will be requested.
     pub(crate) fn forget_before(&mut self, instant_ns: i64) {
         // A run's last sample still counts for the instants up to the next piece.

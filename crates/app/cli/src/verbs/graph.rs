@@ -33,7 +33,7 @@ A graph file has one [[node]] for each stream that is computed:
   every = \"100ms\"
 
 A monitor server checks the whole graph before it changes anything. Nodes that stay as they are lose no sample and keep their epoch.
-An applied graph lasts until the monitor server ends; [[monitor.node]] in the settings begins with it.
+A monitor server that is restarted runs the graph that was applied last.
 Exit codes: 0 done, 1 the graph has problems, 2 could not run.";
 
 #[derive(Args, Debug)]
@@ -97,6 +97,9 @@ struct Access {
     json: bool,
 }
 
+/// What happened to a graph by a change that was made.
+const CHANGED: &str = "changed";
+
 /// What a change does, as the server answers.
 #[derive(Deserialize)]
 struct Applied {
@@ -104,6 +107,7 @@ struct Applied {
     #[serde(flatten)]
     difference: Difference,
     values_per_s: f64,
+    lasting: bool,
 }
 
 pub(crate) fn run(arguments: &Arguments, sources: &Sources) -> anyhow::Result<Outcome> {
@@ -117,12 +121,12 @@ pub(crate) fn run(arguments: &Arguments, sources: &Sources) -> anyhow::Result<Ou
         What::Apply { file, at } => {
             let (server, body) = (at.access.server(&at.server)?, body(&read(file)?));
             let revision = server.get("/api/graph")?["revision"].to_string();
-            checked(server.put("/api/graph", Some(&revision), &body), "changed", &at.access)
+            checked(server.put("/api/graph", Some(&revision), &body), CHANGED, &at.access)
         }
         What::Undo { at } => {
             let server = at.access.server(&at.server)?;
             let revision = server.get("/api/graph")?["revision"].to_string();
-            change(server.post("/api/graph/undo", Some(&revision), &json!({}))?, "changed", &at.access)
+            change(server.post("/api/graph/undo", Some(&revision), &json!({}))?, CHANGED, &at.access)
         }
         What::Show { at } => show(&at.access.server(&at.server)?.get("/api/graph")?, at.access.json),
     }
@@ -166,7 +170,7 @@ fn change(answer: Value, verb: &str, access: &Access) -> anyhow::Result<Outcome>
         print_line(&answer)?;
         return Ok(Outcome::Fine);
     }
-    let Applied { revision, difference, values_per_s } =
+    let Applied { revision, difference, values_per_s, lasting } =
         serde_json::from_value(answer).context("the server's answer")?;
     if difference.is_empty() {
         println!("nothing {verb}: the graph has these nodes, at revision {revision}");
@@ -184,6 +188,9 @@ fn change(answer: Value, verb: &str, access: &Access) -> anyhow::Result<Outcome>
         }
     }
     println!("revision {revision}; the nodes read {} values per second", units::text::grouped(values_per_s));
+    if verb == CHANGED && !lasting {
+        eprintln!("this graph lasts until the monitor server ends: tallycast graph show tells why");
+    }
     Ok(Outcome::Fine)
 }
 
@@ -194,19 +201,43 @@ fn show(graph: &Value, as_json: bool) -> anyhow::Result<Outcome> {
     }
     let nodes = graph["nodes"].as_array().map(Vec::as_slice).unwrap_or_default();
     println!("# revision {}, {} to undo", graph["revision"], graph["undo"]);
+    print!("{}", origin_text(&graph["origin"]));
     for node in nodes {
         print!("\n{}", node_text(node)?);
     }
     Ok(Outcome::Fine)
 }
 
+/// Tells where a graph comes from, and whether it is kept.
+fn origin_text(origin: &Value) -> String {
+    let of = |key: &str| origin[key].as_str();
+    let mut text = match (of("from"), of("file")) {
+        (Some("file"), Some(file)) => format!("# from {file}, by --graph\n"),
+        (Some("file"), None) => "# from the file of --graph\n".to_owned(),
+        (Some("kept"), _) => "# applied before the monitor server was restarted\n".to_owned(),
+        (Some("applied"), _) => "# applied since the monitor server was started\n".to_owned(),
+        _ => "# from the settings\n".to_owned(),
+    };
+    if let Some(kept) = of("kept") {
+        text += &format!("# the graph that is applied last is kept in {kept}\n");
+    }
+    for line in of("problem").into_iter().flat_map(str::lines) {
+        text += &format!("# {line}\n");
+    }
+    text
+}
+
 /// Returns a node as a file has it; what it did so far is a comment.
 fn node_text(node: &Value) -> anyhow::Result<String> {
     let mut settings = node.as_object().cloned().unwrap_or_default();
-    let [offered, source, absent, error] = ["offered_samples", "source_samples", "absent", "error"]
-        .map(|name| settings.remove(name).unwrap_or_default());
+    let [offered, source, late, absent, error, process] =
+        ["offered_samples", "source_samples", "late_samples", "absent", "error", "process"]
+            .map(|name| settings.remove(name).unwrap_or_default());
     let settings: Map<String, Value> = settings.into_iter().filter(|(_, value)| !value.is_null()).collect();
     let mut text = format!("# {offered} samples, {source} of them in holes of its inputs\n");
+    if let Some(late @ 1..) = late.as_u64() {
+        writeln!(text, "# {late} samples of its inputs came behind their horizon, and were left out")?;
+    }
     for input in absent.as_array().into_iter().flatten().filter_map(Value::as_str) {
         writeln!(text, "# {input} is absent: neither samples nor tallies come")?;
     }
@@ -215,15 +246,30 @@ fn node_text(node: &Value) -> anyhow::Result<String> {
             writeln!(text, "# {line}")?;
         }
     }
+    if let Some(process) = process.as_object() {
+        let state = process["state"].as_str().unwrap_or_default();
+        match process["pid"].as_u64() {
+            Some(pid) => writeln!(text, "# process {pid}: {state}, started {} times", process["starts"])?,
+            None => writeln!(text, "# {state}, started {} times", process["starts"])?,
+        }
+    }
     let table = Table::try_from(settings).context("a node")?;
     let document = Table::from_iter([("node".to_owned(), toml::Value::Array(vec![table.into()]))]);
     Ok(text + &toml::to_string(&document)?)
 }
 
-fn read(file: &Path) -> anyhow::Result<Vec<Node>> {
+/// Reads a graph file, or a graph that a monitor server kept.
+pub(super) fn read(file: &Path) -> anyhow::Result<Vec<Node>> {
     let named = || file.display().to_string();
     let text = std::fs::read_to_string(file).with_context(named)?;
-    let table: Table = text.parse().with_context(named)?;
+    let is_kept = file.extension().is_some_and(|extension| extension == "json" || extension == "refused");
+    let table: Table = if is_kept {
+        let mut table: Table = serde_json::from_str(&text).with_context(named)?;
+        table.remove("revision");
+        table
+    } else {
+        text.parse().with_context(named)?
+    };
     if let Some(unknown) = table.keys().find(|key| *key != "node") {
         anyhow::bail!("{}: unknown key `{unknown}`; a graph has [[node]] tables alone", file.display());
     }
@@ -249,10 +295,11 @@ mod tests {
     fn a_shown_node_is_one_that_a_file_can_have() {
         let node = json!({
             "name": "lab/slow", "kind": "thin", "input": "lab/x", "every": "100ms",
-            "offered_samples": 12, "source_samples": 2, "absent": ["lab/x"], "error": "no channel\ntry another",
+            "offered_samples": 12, "source_samples": 2, "late_samples": 3, "absent": ["lab/x"], "error": "no channel\ntry another",
         });
         let text = node_text(&node).unwrap();
         let comments = "# 12 samples, 2 of them in holes of its inputs\n\
+                        # 3 samples of its inputs came behind their horizon, and were left out\n\
                         # lab/x is absent: neither samples nor tallies come\n# no channel\n# try another\n";
         assert!(text.starts_with(comments), "{text}");
         let table: Table = text.parse().unwrap();
@@ -276,6 +323,8 @@ mod tests {
             "kind = 'resample'\nrate = 0.5",
             "kind = 'resample'\nrate = '44.1k'",
             "kind = 'resample'\nrate = '1000/3'",
+            "kind = 'publish'",
+            "kind = 'publish'\nevery = '100ms'\npriority = 5",
             "kind = 'spectrum'\nsize = 1024",
             "kind = 'spectrum'\nsize = '1s'\noverlap = 0\nwindow = 'blackman-harris'\nscale = 'power'\naverage = 8",
         ];
@@ -298,6 +347,55 @@ mod tests {
         assert!(
             refused("kind = 'reduce'\nevery = 10\nstatistics = ['median']").contains("q50 for the median")
         );
+    }
+
+    #[test]
+    fn operators_in_python_are_read_as_the_guide_writes_them() {
+        let read = |settings: &str| {
+            let text = format!("[[node]]\nname = 'lab/y'\nkind = 'operator'\ninputs = ['lab/x']\n{settings}");
+            nodes(&text.parse::<Table>().unwrap()["node"])
+        };
+        for settings in [
+            "python = 'my_ops.py:rms'",
+            "python = 'my_ops.py:rms'\nevery = 100\ndtype = 'f4'\nincomplete = 'give'\nmemory = '512MiB'\n\
+             channels = [{ name = 'rms', unit = 'V' }]\nsettings = { share = 0.5 }",
+        ] {
+            let [node] = &read(settings).unwrap()[..] else { panic!("one node") };
+            let mut status = json!(node);
+            status["process"] = json!({"state": "running", "pid": 7, "starts": 2, "last_end": null});
+            let shown = node_text(&status).unwrap();
+            assert!(shown.contains("# process 7: running, started 2 times\n"), "{shown}");
+            let shown: Table = shown.parse().unwrap();
+            assert_eq!(nodes(&shown["node"]).unwrap(), std::slice::from_ref(node), "{settings}");
+            let unknown = format!("{:#}", read(&format!("evry = 1\n{settings}")).unwrap_err());
+            assert!(unknown.contains("unknown field `evry`"), "{unknown}");
+        }
+        let refused = |settings: &str| format!("{:#}", read(settings).unwrap_err());
+        assert!(refused("python = 'my_ops'").contains("module:function"));
+        assert!(refused("python = 'my_ops.py:rms'\nmemory = '1kB'").contains("invalid memory"));
+    }
+
+    #[test]
+    fn the_origin_of_a_graph_is_told_with_what_is_wrong() {
+        let text = origin_text(&json!({"from": "file", "file": "lab.toml", "kept": "/a/graph.json"}));
+        assert_eq!(
+            text,
+            "# from lab.toml, by --graph\n# the graph that is applied last is kept in /a/graph.json\n"
+        );
+        let text = origin_text(&json!({"from": "settings", "problem": "damaged\nrepair it"}));
+        assert_eq!(text, "# from the settings\n# damaged\n# repair it\n");
+    }
+
+    #[test]
+    fn a_graph_that_a_server_kept_can_be_applied_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("graph-7480.json.refused");
+        std::fs::write(&path, r#"{"revision": 4, "node": [{"name": "a", "kind": "publish", "input": "b"}]}"#)
+            .unwrap();
+        assert_eq!(read(&path).unwrap().len(), 1);
+        let table = folder.path().join("graph.toml");
+        std::fs::write(&table, "revision = 4").unwrap();
+        assert!(read(&table).unwrap_err().to_string().contains("unknown key `revision`"));
     }
 
     #[test]

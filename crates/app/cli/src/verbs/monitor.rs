@@ -4,13 +4,17 @@ mod inject_file;
 
 use std::io::Write as _;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
 use clap::Args;
-use monitor::{Authority, DEFAULT_PAGES_PER_ADDRESS, MAX_PAGES, MonitorConfig, MonitorHandle, Tls, TlsError};
+use monitor::plan::Node;
+use monitor::{
+    Authority, DEFAULT_PAGES_PER_ADDRESS, GraphFile, MAX_PAGES, MonitorConfig, MonitorHandle, Tls, TlsError,
+    default_kept_graph,
+};
 use serde_json::json;
 use tallycast::StreamPattern;
 use toml::Value;
@@ -21,6 +25,7 @@ use crate::deadline::Deadline;
 use crate::messages::print_line;
 use crate::settings::{self, Origin, Settings, Sources, derivations, nodes, operators, patterns};
 use crate::signals::AsChild;
+use crate::verbs::graph::read as graph_file;
 use crate::verbs::reliable::keys::KeyArguments;
 use crate::verbs::subscribe::account_line;
 use crate::verbs::unjoined;
@@ -61,6 +66,12 @@ pub(crate) struct Arguments {
     /// Also show recorded history from the archive in this folder
     #[arg(long, value_name = "DIR")]
     archive: Option<PathBuf>,
+    /// Begin with the [[node]] tables of this file, instead of the graph that was applied last and of [[monitor.node]]
+    #[arg(long, value_name = "FILE")]
+    graph: Option<PathBuf>,
+    /// Neither run nor keep graphs that are applied beyond the end of the monitor server
+    #[arg(long, hide = true)]
+    no_kept_graph: bool,
     /// Also accept requests for this host name; may be given several times
     #[arg(long, value_name = "NAME")]
     allow_host: Vec<String>,
@@ -157,7 +168,26 @@ impl Arguments {
         config.acknowledgements = monitor::default_acknowledgements(config.listen.port());
         config.patterns = patterns(&joined)?;
         config.nodes = derivations(&derived)?;
-        config.nodes.extend(nodes(&settings.value("monitor.node", None)?.0)?);
+        let (listed, origin) = settings.value("monitor.node", None)?;
+        config.nodes.extend(nodes(&listed)?);
+        if let Origin::File(file) = &origin {
+            look_beside(&mut config.nodes, file);
+        }
+        if let Some(path) = &self.graph {
+            let mut nodes = graph_file(path)?;
+            look_beside(&mut nodes, path);
+            config.graph_file = Some(GraphFile { path: path.clone(), nodes });
+        }
+        config.kept_graph = (!self.no_kept_graph).then(|| default_kept_graph(config.listen)).flatten();
+        let (_, origin) = settings.value("monitor.programs", None)?;
+        let programs = PathBuf::from(settings.text("monitor.programs", None)?);
+        if !programs.as_os_str().is_empty() {
+            let folder = match &origin {
+                Origin::File(file) => file.parent().map(Path::to_owned).unwrap_or_default(),
+                _ => PathBuf::new(),
+            };
+            config.programs = Some(std::path::absolute(folder.join(programs))?);
+        }
         let (listed, origin) = settings.value("monitor.operator", None)?;
         config.operators = operators(&listed)?;
         if let Origin::File(file) = &origin {
@@ -177,6 +207,13 @@ impl Arguments {
             Some(root) => config.archive(root.as_path()),
             None => config,
         })
+    }
+}
+
+/// Resolves relative paths of the files of operators in Python against the folder of the file that names them.
+fn look_beside(nodes: &mut [Node], file: &Path) {
+    if let Some(folder) = file.parent() {
+        nodes.iter_mut().for_each(|node| node.look_in(folder));
     }
 }
 

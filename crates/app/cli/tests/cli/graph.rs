@@ -36,6 +36,7 @@ fn a_graph_is_applied_shown_and_taken_back_and_one_with_problems_changes_nothing
     let (code, shown, _) = graph(&["show"]);
     assert_eq!((code, shown.starts_with("# revision 1, 1 to undo\n")), (0, true), "{shown}");
     assert!(shown.contains("name = \"lab/slow\"") && !shown.contains("name = \"lab/x\""), "{shown}");
+    assert!(shown.contains("# applied since the monitor server was started\n"), "{shown}");
     assert_eq!(graph(&["undo"]).0, 0);
     let (code, _, told) = graph(&["undo"]);
     assert_eq!((code, told.contains("there is no earlier graph to return to")), (2, true), "{told}");

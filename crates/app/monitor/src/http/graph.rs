@@ -8,6 +8,7 @@ use axum::extract::{Extension, State};
 use axum::http::header::IF_MATCH;
 use axum::http::{HeaderMap, StatusCode};
 use graph::plan::Node;
+use graph::{Change, GraphError};
 use sample::StreamName;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -17,7 +18,8 @@ use tokio::sync::oneshot;
 use super::body::Body;
 use super::query::Query;
 use crate::admission::Visitor;
-use crate::nodes::{Applied, Change, GraphError, NodeStatus};
+use crate::kept::Changed;
+use crate::nodes::NodeStatus;
 use crate::operators::OperatorStatus;
 use crate::refused::Refused;
 use crate::requests::{Command, GraphRequest};
@@ -44,7 +46,7 @@ pub(super) enum Made {
 impl Made {
     fn name(&self) -> &str {
         match self {
-            Self::Node(status) => status.node.name.as_str(),
+            Self::Node(status) => status.of.node.name.as_str(),
             Self::Operator(operator) => &operator.name,
         }
     }
@@ -57,7 +59,11 @@ pub(super) async fn graph(
 ) -> Result<Json<Value>, Refused> {
     visitor.may_somewhere(May::Read)?;
     let mut graph = shared.reception.graph();
-    graph.nodes.retain(|status| visitor.reads(status.node.name.as_str()));
+    graph.nodes.retain(|status| visitor.reads(status.of.node.name.as_str()));
+    if visitor.may_somewhere(May::Derive).is_err() {
+        // Paths of this host are for those who may change the graph.
+        (graph.origin.file, graph.origin.kept, graph.origin.problem) = (None, None, None);
+    }
     Ok(Json(json!(graph)))
 }
 
@@ -67,7 +73,7 @@ pub(super) async fn replace(
     Extension(visitor): Extension<Visitor>,
     headers: HeaderMap,
     body: Body,
-) -> Result<Json<Applied>, Refused> {
+) -> Result<Json<Changed>, Refused> {
     let of = revision_of(&headers)?;
     let change = Change::Replace(nodes_in(&body)?);
     change_graph(&shared, &visitor, change, of, false).await.map(Json)
@@ -78,7 +84,7 @@ pub(super) async fn check(
     State(shared): App,
     Extension(visitor): Extension<Visitor>,
     body: Body,
-) -> Result<Json<Applied>, Refused> {
+) -> Result<Json<Changed>, Refused> {
     let change = Change::Replace(nodes_in(&body)?);
     change_graph(&shared, &visitor, change, None, true).await.map(Json)
 }
@@ -88,7 +94,7 @@ pub(super) async fn undo(
     State(shared): App,
     Extension(visitor): Extension<Visitor>,
     headers: HeaderMap,
-) -> Result<Json<Applied>, Refused> {
+) -> Result<Json<Changed>, Refused> {
     let of = revision_of(&headers)?;
     change_graph(&shared, &visitor, Change::Undo, of, false).await.map(Json)
 }
@@ -121,7 +127,8 @@ pub(super) async fn forget(
 ) -> Result<Json<Vec<Made>>, Refused> {
     let name = query.text("name")?;
     visitor.may(May::Derive, name)?;
-    if let Some(operator) = shared.operators().iter().find(|it| it.name == name) {
+    let is_node = shared.reception.graph().nodes.iter().any(|it| it.of.node.name.as_str() == name);
+    if let Some(operator) = shared.operators().iter().find(|it| it.name == name && !is_node) {
         let error = format!("`{name}` is made by the operator `{}` of the settings", operator.operator);
         return Err(Refused::bad(error, "remove it from [[monitor.operator]] and restart the monitor"));
     }
@@ -131,7 +138,9 @@ pub(super) async fn forget(
 }
 
 fn made(shared: &Shared, visitor: &Visitor) -> Json<Vec<Made>> {
-    let nodes = shared.reception.graph().nodes.into_iter().map(Made::Node);
+    // Operators in Python are listed by their processes.
+    let nodes = shared.reception.graph().nodes.into_iter();
+    let nodes = nodes.filter(|status| status.of.node.python().is_none()).map(Made::Node);
     let all = nodes.chain(shared.operators().into_iter().map(Made::Operator));
     Json(all.filter(|made| visitor.reads(made.name())).collect())
 }
@@ -143,24 +152,25 @@ async fn change_graph(
     change: Change,
     of: Option<u64>,
     only_check: bool,
-) -> Result<Applied, Refused> {
+) -> Result<Changed, Refused> {
     // The rights come first: what a check says of a stream is for those alone who may read it.
     let running = shared.reception.graph().nodes;
-    let is_running = |node: &&Node| running.iter().any(|status| status.node == **node);
+    let is_running = |node: &&Node| running.iter().any(|status| status.of.node == **node);
     change
         .nodes()
         .iter()
         .filter(|node| !is_running(node))
-        .try_for_each(|node| may_begin(shared, visitor, node))?;
+        .try_for_each(|node| may_begin(shared, visitor, node).and_then(|()| may_run(shared, node)))?;
     let checked = ask(shared, GraphRequest { change: change.clone(), of, only_check: true }).await?;
-    let ended = checked.difference.removed.iter().chain(&checked.difference.changed);
+    let Changed { applied, .. } = &checked;
+    let ended = applied.difference.removed.iter().chain(&applied.difference.changed);
     ended.into_iter().try_for_each(|name| visitor.may(May::Derive, name.as_str()))?;
-    checked.begun.iter().try_for_each(|node| may_begin(shared, visitor, node))?;
+    applied.begun.iter().try_for_each(|node| may_begin(shared, visitor, node))?;
     if only_check {
         return Ok(checked);
     }
     // The graph may have changed since it was checked for the rights.
-    let of = of.or_else(|| checked.revision.checked_sub(u64::from(!checked.difference.is_empty())));
+    let of = of.or_else(|| applied.revision.checked_sub(u64::from(!applied.difference.is_empty())));
     ask(shared, GraphRequest { change, of, only_check: false }).await
 }
 
@@ -173,7 +183,18 @@ fn may_begin(shared: &Shared, visitor: &Visitor, node: &Node) -> Result<(), Refu
     node.inputs().into_iter().try_for_each(|input| visitor.may(May::Read, input.as_str()))
 }
 
-async fn ask(shared: &Shared, request: GraphRequest) -> Result<Applied, Refused> {
+/// Returns whether a request may have this operator in Python run: only functions that the server's owner has laid out.
+fn may_run(shared: &Shared, node: &Node) -> Result<(), Refused> {
+    let Some(python) = node.python() else { return Ok(()) };
+    if !shared.has_programs {
+        let error = format!("node `{}`: this server runs no operators that a graph names", node.name);
+        let help = "name the folder of their Python files in its settings: monitor.programs";
+        return Err(Refused::new(StatusCode::FORBIDDEN, error, help));
+    }
+    python.check_program().map_err(|error| Refused::because(&error))
+}
+
+async fn ask(shared: &Shared, request: GraphRequest) -> Result<Changed, Refused> {
     let (answer, answered) = oneshot::channel();
     shared.requests.send(Command::Graph(request, answer));
     let result = answered.await.map_err(|_| Refused::ending())?;
@@ -187,9 +208,7 @@ async fn ask(shared: &Shared, request: GraphRequest) -> Result<Applied, Refused>
         GraphError::Problems(problems) if problems.len() == 1 && problems[0].error.contains('\n') => {
             Refused::because(&error)
         }
-        GraphError::Problems(_) | GraphError::NothingToUndo => {
-            Refused::bad(error.to_string(), "docs/guide/graph.md has every kind with its settings")
-        }
+        _ => Refused::bad(error.to_string(), "docs/guide/graph.md has every kind with its settings"),
     })
 }
 
@@ -200,7 +219,7 @@ fn unknown(name: &str) -> Refused {
 
 /// Returns whether a publisher other than a node has a stream of this name, which it may continue after a silence.
 fn is_published(shared: &Shared, name: &StreamName) -> bool {
-    let is_node = shared.reception.graph().nodes.iter().any(|status| status.node.name == *name);
+    let is_node = shared.reception.graph().nodes.iter().any(|status| status.of.node.name == *name);
     shared.history.stream(name.as_str()).is_some_and(|slot| {
         let state = slot.memory().state();
         !is_node && matches!(state, AccountState::Open | AccountState::Unconfirmed)

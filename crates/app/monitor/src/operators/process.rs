@@ -8,10 +8,10 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::mpsc::Sender;
 
+use graph::plan::{Incomplete, OperatorConfig};
 use serde::Deserialize;
-use tallycast::Node;
 
-use super::declaration::{Incomplete, OperatorConfig};
+use super::Setting;
 use super::tending::Report;
 
 /// Maximum length of a line.
@@ -99,9 +99,9 @@ impl Drop for Process {
     }
 }
 
-/// Returns the command that runs an operator on the node's bus.
-pub(super) fn command(operator: &OperatorConfig, python: &str, node: &Node) -> Command {
-    let mut command = Command::new(python);
+/// Returns the command that runs an operator on the monitor's bus.
+pub(super) fn command(operator: &OperatorConfig, setting: &Setting) -> Command {
+    let mut command = Command::new(&setting.python);
     command.args(["-m", "tallycast.run_operator", &operator.python, "--name", &operator.name]);
     for input in &operator.inputs {
         command.args(["--input", input]);
@@ -128,8 +128,21 @@ pub(super) fn command(operator: &OperatorConfig, python: &str, node: &Node) -> C
         let settings = serde_json::Value::Object(operator.settings.clone());
         command.args(["--settings", &settings.to_string()]);
     }
+    if let Ok(Some(bytes)) = operator.memory_bytes() {
+        command.args(["--memory", &bytes.to_string()]);
+    }
+    if is_of_request(operator, setting) {
+        command.arg("--declared");
+    }
+    let node = &setting.node;
     command.args(["--bus", &node.bus().to_string(), "--station", node.station(), "--tended"]);
     command
+}
+
+/// Returns whether a request can have named the function, so that only one that was declared as an operator is run.
+fn is_of_request(operator: &OperatorConfig, setting: &Setting) -> bool {
+    let folder = setting.programs.as_deref();
+    folder.is_some_and(|folder| std::path::Path::new(&operator.python).starts_with(folder))
 }
 
 /// Passes on every line until the end, or until the receiver is gone.

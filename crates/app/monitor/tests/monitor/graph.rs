@@ -111,3 +111,46 @@ fn a_malformed_graph_names_the_node_and_what_is_wrong() {
     let refused = send(address, "PUT /api/graph", "0", &json!({"node": many}));
     assert!(refused.json()["error"].as_str().unwrap().starts_with("a graph has at most 256 nodes, not 257"));
 }
+
+#[test]
+fn a_hundred_changes_and_a_hundred_refusals_cost_a_running_stream_nothing() {
+    let bus = bus();
+    let monitor = start(MonitorConfig::new(node(&bus)));
+    let address = monitor.address();
+    let feed = Feed::start(&bus, "lab/x", 0.0, |index| index as f64);
+    listed(address, "lab/x", has_data);
+    let kept = json!({"name": "lab/kept", "kind": "publish", "input": "lab/x"});
+    assert_eq!(send(address, "PUT /api/graph", "0", &json!({"node": [kept]})).status, 200);
+    let before = listed(address, "lab/kept", has_data);
+    for number in 0..100 {
+        let of = (number + 1).to_string();
+        let edit = thin(&format!("lab/edit/{}", number % 3), "lab/kept", &(2 + number).to_string());
+        let changed = send(address, "PUT /api/graph", &of, &json!({"node": [edit, kept]})).json();
+        assert_eq!(changed["kept"], json!(["lab/kept"]), "{changed}");
+        let wrong = match number % 4 {
+            0 => thin("lab/wrong", "lab/wrong", "10"),
+            1 => thin("lab/kept", "lab/x", "10"),
+            2 => thin("lab/wrong", "lab/x", "1500us"),
+            _ => json!({"name": "lab/wrong", "kind": "thinner", "input": "lab/x"}),
+        };
+        let refused = send(address, "PUT /api/graph", "*", &json!({"node": [kept, wrong]}));
+        assert_eq!(refused.status, 400, "{}", refused.json());
+    }
+    assert_eq!(get(address, "/api/graph").json()["revision"], json!(101));
+    drop(feed);
+    listed(address, "lab/x", |stream| stream["state"] == "closed");
+    let read = wait_until("all samples", || {
+        let (of, kept) = (listed(address, "lab/x", |_| true), listed(address, "lab/kept", |_| true));
+        let (first, next) = (of["first_index"].as_u64()?, of["next_index"].as_u64()?);
+        let read = kept["next_index"].as_u64()?;
+        // The node began with a later sample than the monitor.
+        (read > before["next_index"].as_u64()? && read <= next - first).then_some(read)
+    });
+    assert_eq!(listed(address, "lab/kept", |_| true)["epoch"], before["epoch"]);
+    let accounts = monitor.finish(support::WATCHDOG);
+    let kept: Vec<_> = accounts.into_iter().filter(|it| it.stream.as_str() == "lab/kept").collect();
+    let [kept] = &kept[..] else { panic!("one epoch over all changes: {kept:?}") };
+    let elements = &kept.account.elements;
+    assert!(elements.next >= read && elements.unexplained == 0 && tallycast::is_in_order(&kept.account));
+    assert_eq!(elements.delivered, elements.next - elements.first, "none was lost at any stage");
+}

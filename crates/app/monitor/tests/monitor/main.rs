@@ -11,6 +11,7 @@ mod events;
 mod export;
 mod graph;
 mod horizons;
+mod kept;
 mod neighbours;
 mod operators;
 mod page;

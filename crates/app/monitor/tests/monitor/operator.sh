@@ -1,7 +1,7 @@
 #!/bin/sh
 # Stands for an interpreter that runs operators: does what the function's name says, in the words of an operator's process.
-case "$3" in
-    ops:steady)
+case "${3##*/}" in
+    ops:steady|ops.py:steady)
         echo '{"event": "ready"}'
         exec 3<&0
         cat <&3 >/dev/null &

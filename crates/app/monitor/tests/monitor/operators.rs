@@ -130,3 +130,88 @@ fn a_stream_derived_from_an_operator_that_reads_it_is_refused_at_the_start_and_l
     let error = monitor::start(circular).err().unwrap();
     assert!(matches!(&error, MonitorError::Graph(_)), "{error}");
 }
+
+/// Makes a node that runs a function of the folder of programs.
+fn node_of(name: &str, function: &str, every: u64) -> Value {
+    json!({"name": name, "kind": "operator", "python": function, "inputs": ["lab/x"], "every": every})
+}
+
+fn put(address: SocketAddr, nodes: &[Value]) -> crate::scene::Answer {
+    let body = json!({ "node": nodes }).to_string();
+    ask(address, "PUT /api/graph HTTP/1.1\r\nIf-Match: *", &body)
+}
+
+#[test]
+fn an_operator_of_a_graph_is_started_changed_and_ended_with_its_node_and_others_stay() {
+    let programs = tempfile::tempdir().unwrap();
+    let mut config = config(&[]);
+    config.programs = Some(programs.path().to_owned());
+    let monitor = start(config);
+    let address = monitor.address();
+    let (kept, first) = (node_of("made/kept", "ops.py:steady", 1), node_of("made/x", "ops.py:steady", 2));
+    let applied = put(address, &[kept.clone(), first]);
+    assert_eq!(applied.status, 200, "{}", applied.json());
+    let running = |name: &str| told(address, name, |it| it["state"] == "running")["pid"].clone();
+    let (of_kept, of_first) = (running("made/kept"), running("made/x"));
+    let shown = wait_until("the process in the graph", || {
+        let nodes = get(address, "/api/graph").json()["nodes"].clone();
+        (nodes[1]["process"]["state"] == "running").then(|| nodes[1].clone())
+    });
+    assert_eq!((&shown["process"]["pid"], &shown["kind"]), (&of_first, &"operator".into()));
+    let changed = put(address, &[kept.clone(), node_of("made/x", "ops.py:steady", 3)]);
+    assert_eq!(
+        (&changed.json()["changed"], &changed.json()["kept"]),
+        (&json!(["made/x"]), &json!(["made/kept"]))
+    );
+    let second = told(address, "made/x", |it| it["state"] == "running" && it["pid"] != of_first);
+    assert!(!is_alive(&of_first), "two processes never publish one stream");
+    assert_eq!(put(address, &[kept]).json()["removed"], json!(["made/x"]));
+    wait_until("the end of the process", || (!is_alive(&second["pid"])).then_some(()));
+    let listed = get(address, "/api/derived").json();
+    assert_eq!(listed.as_array().unwrap().iter().map(|it| &it["name"]).collect::<Vec<_>>(), ["made/kept"]);
+    assert_eq!(running("made/kept"), of_kept);
+    let ended = ask(address, "DELETE /api/derived?name=made/kept HTTP/1.1", "");
+    assert_eq!((ended.status, ended.json()), (200, json!([])));
+    drop(monitor);
+    assert!(!is_alive(&of_kept));
+}
+
+#[test]
+fn a_graph_that_is_sent_runs_only_functions_that_the_servers_owner_laid_out() {
+    let refused = |config: MonitorConfig, python: &str| {
+        let monitor = start(config);
+        let answer = put(monitor.address(), &[node_of("made/x", python, 1)]);
+        (answer.status, format!("{}", answer.json()))
+    };
+    let (status, why) = refused(config(&[]), "ops.py:steady");
+    assert!(status == 403 && why.contains("monitor.programs"), "{status} {why}");
+    let programs = tempfile::tempdir().unwrap();
+    for python in ["os:system", "/tmp/ops.py:steady", "../ops.py:steady", "ops.py:os.system"] {
+        let mut config = config(&[]);
+        config.programs = Some(programs.path().to_owned());
+        let (status, why) = refused(config, python);
+        assert!(status == 400 && why.contains("FILE.py:FUNCTION"), "{status} {why}");
+    }
+}
+
+#[test]
+fn a_process_that_is_stopped_holds_up_no_node_beside_it() {
+    let bus = bus();
+    let mut config = MonitorConfig::new(node(&bus));
+    config.python = format!("{}/tests/monitor/operator.sh", env!("CARGO_MANIFEST_DIR"));
+    let thin = json!({"name": "lab/slow", "kind": "thin", "input": "lab/x", "every": 10});
+    let operator = node_of("made/x", "ops:steady", 1);
+    config.nodes = [thin, operator].map(|node| serde_json::from_value(node).unwrap()).to_vec();
+    let monitor = start(config);
+    let address = monitor.address();
+    let pid = told(address, "made/x", |it| it["state"] == "running")["pid"].to_string();
+    assert!(Command::new("kill").args(["-STOP", &pid]).status().unwrap().success());
+    let feed = crate::scene::Feed::start(&bus, "lab/x", 0.0, |index| index as f64);
+    crate::scene::listed(address, "lab/slow", |it| it["next_index"].as_u64() > Some(50));
+    drop(feed);
+    let accounts = monitor.stop();
+    let slow = accounts.iter().find(|it| it.stream.as_str() == "lab/slow").unwrap();
+    assert_eq!(slow.account.elements.unexplained, 0);
+    assert!(tallycast::is_in_order(&slow.account));
+    assert!(!Path::new(&format!("/proc/{pid}")).exists(), "it was killed");
+}

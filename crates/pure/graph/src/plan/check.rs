@@ -16,6 +16,8 @@ use crate::{Expression, Input};
 
 /// The most nodes of a plan.
 pub const MAX_NODES: usize = 256;
+/// The most operators in Python of a plan: each is a process.
+pub const MAX_PYTHON_NODES: usize = 32;
 /// Maximum number of values that the nodes of a plan read in a second.
 pub const MAX_VALUES_PER_SECOND: f64 = 1e8;
 
@@ -67,6 +69,13 @@ impl Plan {
             let error = format!(
                 "a graph has at most {MAX_NODES} nodes, not {}; start another monitor server",
                 nodes.len()
+            );
+            return Err(vec![Problem { node: None, error }]);
+        }
+        let processes = nodes.iter().filter(|node| node.python().is_some()).count();
+        if processes > MAX_PYTHON_NODES {
+            let error = format!(
+                "a graph has at most {MAX_PYTHON_NODES} operators in Python, not {processes}; let one do the work of several"
             );
             return Err(vec![Problem { node: None, error }]);
         }

@@ -3,12 +3,13 @@
 use core::fmt;
 use core::str::FromStr;
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use sample::{Schema, SchemaError, StreamName};
 use serde::{Deserialize, Serialize};
 use units::serde_as_text;
 
-use super::{Every, EveryError, OutputRate};
+use super::{Every, EveryError, OperatorError, OutputRate, PythonNode};
 use crate::{
     Alarm, AlarmConfig, AlarmError, AlignConfig, AlignError, Alignment, Calibration, Channels, Derivation,
     DerivationConfig, DeriveError, DerivedInput, Filter, FilterError, Operator, Reduction, ReductionError,
@@ -122,6 +123,19 @@ pub enum Kind {
     Alarm(AlarmConfig),
     /// Crossings of a level, as events with the stretch of samples around each.
     Trigger(TriggerConfig),
+    /// A stream under another name: as it is, or its windows as [`Kind::Thin`] makes them, with another priority.
+    Publish {
+        /// The stream.
+        input: StreamName,
+        /// Length of a window; every sample by default.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        every: Option<Every>,
+        /// Priority on links of relays; that of the link's own settings by default.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        priority: Option<u8>,
+    },
+    /// A function in Python, in a process of its own that reads the bus and publishes on it.
+    Operator(PythonNode),
 }
 
 /// A channel of a stream: `stream:channel`.
@@ -170,6 +184,9 @@ pub enum NodeError {
     /// A trigger that cannot be.
     #[error(transparent)]
     Trigger(#[from] TriggerError),
+    /// An operator in Python that cannot be.
+    #[error(transparent)]
+    Python(#[from] OperatorError),
 }
 
 impl Kind {
@@ -188,6 +205,8 @@ impl Kind {
             Self::Align { .. } => "align",
             Self::Alarm(_) => "alarm",
             Self::Trigger(_) => "trigger",
+            Self::Publish { .. } => "publish",
+            Self::Operator(_) => "operator",
         }
     }
 }
@@ -203,7 +222,8 @@ impl Node {
             | Kind::Reduce { input, .. }
             | Kind::Filter { input, .. }
             | Kind::Resample { input, .. }
-            | Kind::Spectrum { input, .. } => vec![input],
+            | Kind::Spectrum { input, .. }
+            | Kind::Publish { input, .. } => vec![input],
             Kind::Derive { inputs, .. } | Kind::Align { inputs, .. } => {
                 let mut streams: Vec<_> = inputs.values().map(|input| &input.stream).collect();
                 streams.sort();
@@ -212,6 +232,7 @@ impl Node {
             }
             Kind::Alarm(alarm) => alarm.input.first().map(|input| &input.stream).into_iter().collect(),
             Kind::Trigger(trigger) => vec![&trigger.input.stream],
+            Kind::Operator(python) => python.inputs.iter().collect(),
         }
     }
 
@@ -228,7 +249,23 @@ impl Node {
         }
     }
 
-    /// Makes the operator that computes it.
+    /// Returns the operator in Python that computes it in a process of its own, if it is of that kind.
+    #[must_use]
+    pub fn python(&self) -> Option<&PythonNode> {
+        match &self.kind {
+            Kind::Operator(python) => Some(python),
+            _ => None,
+        }
+    }
+
+    /// Resolves a relative path of the file of an operator in Python against `folder`.
+    pub fn look_in(&mut self, folder: &Path) {
+        if let Kind::Operator(python) = &mut self.kind {
+            python.look_in(folder);
+        }
+    }
+
+    /// Makes the operator that computes it; none for an operator in Python, which a process of its own computes.
     ///
     /// The schema is that of the first operand: a window in seconds is a number of samples only by its rate. Without it,
     /// a node that needs it is checked as far as possible, and is `None`.
@@ -278,6 +315,15 @@ impl Node {
             }
             Kind::Alarm(alarm) => Box::new(Alarm::new(alarm.clone())?),
             Kind::Trigger(trigger) => Box::new(Trigger::new(trigger.clone())?),
+            Kind::Publish { every: None, .. } => Box::new(Channels::all()),
+            Kind::Publish { every: Some(every), .. } => match samples(every)? {
+                Some(samples) => Box::new(Reduction::thin(samples)?),
+                None => return Ok(None),
+            },
+            Kind::Operator(python) => {
+                python.check(&self.name)?;
+                return Ok(None);
+            }
         };
         Ok(Some(operator))
     }

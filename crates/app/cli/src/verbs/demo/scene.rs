@@ -18,6 +18,8 @@ pub(super) const RUN: &str = "demo";
 /// The readers' processes, each of which must print an account of every stream.
 pub(super) const READERS: [&str; 2] = [MONITOR, RECORDER];
 const MONITOR: &str = "monitor";
+/// A demo runs no graph that was applied at another time, and leaves none behind.
+pub(super) const KEEP_NONE: &str = "--no-kept-graph";
 const RECORDER: &str = "recorder";
 /// What readers under attack log by default: that a datagram was refused is in the demo's report.
 const UNDER_ATTACK: &str = "warn,engine::receive::agent=error,engine::control_messages=error";
@@ -74,8 +76,17 @@ impl Scene<'_> {
         let (listen, control) = (self.listen.to_string(), self.control.display().to_string());
         let shared = self.shared(self.readers);
         let shared = shared.iter().map(String::as_str).chain(["--patience", &patience]);
-        let monitor =
-            ["monitor", "**", "--listen", &listen, "--archive", &archive, "--inject-control", &control];
+        let monitor = [
+            "monitor",
+            "**",
+            "--listen",
+            &listen,
+            "--archive",
+            &archive,
+            "--inject-control",
+            &control,
+            KEEP_NONE,
+        ];
         let access = self.access.map(|folder| folder.display().to_string());
         let access = access.iter().flat_map(|folder| ["--access", folder]);
         let tls = self.tls.iter().flat_map(|_| ["--tls", "auto"]);

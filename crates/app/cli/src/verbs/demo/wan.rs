@@ -14,6 +14,7 @@ use tallycast::Bus;
 use wan::HAND_OVER;
 
 use super::children::{Children, Role};
+use super::scene::KEEP_NONE;
 use super::{PAGE_PATIENCE, POLL_INTERVAL, READERS_PATIENCE, private_bus};
 use crate::quantity::Probability;
 use crate::settings;
@@ -95,7 +96,8 @@ impl FarSite {
         let far_settings = self.settings.display().to_string();
         let place = ["--bus", &self.bus, "--station", FAR, "--config", &far_settings];
         let (listen, patience) = (self.listen.to_string(), format!("{}s", READERS_PATIENCE.as_secs()));
-        let monitor = ["monitor", "**", "--reader", FAR, "--listen", &listen, "--patience", &patience];
+        let monitor =
+            ["monitor", "**", "--reader", FAR, "--listen", &listen, "--patience", &patience, KEEP_NONE];
         let access = self.access.as_ref().map(|folder| folder.display().to_string());
         let access: Vec<&str> = access.iter().flat_map(|folder| ["--access", folder]).collect();
         start(children, Role::FarReader, FAR_READER, &[&monitor, &access, &place])?;
