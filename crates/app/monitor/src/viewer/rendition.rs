@@ -59,6 +59,9 @@ struct Answers {
     count: u64,
 }
 
+/// Bytes of a rendition for pages that have this other rendition, or none.
+type Form = (Option<u64>, Arc<[u8]>);
+
 /// One rendition.
 #[derive(Debug)]
 pub(super) struct Rendition {
@@ -72,8 +75,8 @@ pub(super) struct Rendition {
     /// The frame; traces with kept columns have no shape in it.
     frame: ViewFrame,
     kept: Vec<Option<Kept>>,
-    /// Encoded forms, by the rendition that the page has.
-    forms: Mutex<Vec<(Option<u64>, Arc<[u8]>)>>,
+    /// The encoded forms so far.
+    forms: Mutex<Vec<Form>>,
 }
 
 /// Drawn traces of a view, of which a rendition is made.
