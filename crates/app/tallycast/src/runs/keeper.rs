@@ -13,6 +13,9 @@ use crate::node::Node;
 const ENDED_RUNS: usize = 16;
 /// Interval at which a keeper looks for readers that came: their arrival wakes no publisher.
 const LOOK: Duration = Duration::from_millis(250);
+/// Interval at which open runs are said again: a reader may come in the moment in which another one leaves, and their
+/// number is then the same. Commands listen for longer than that.
+const AGAIN: Duration = Duration::from_secs(2);
 /// The most events in memory, about 100 MB; an experiment has two for each run.
 const MAX_EVENTS: u64 = 100_000;
 
@@ -38,6 +41,7 @@ pub struct Keeper {
     speaker: Option<Speaker>,
     readers: usize,
     next_look: Instant,
+    next_again: Instant,
 }
 
 impl Heard {
@@ -63,9 +67,17 @@ impl Keeper {
     /// Returns a keeper that knows no run yet; `role` is what its process does, a word in the name of its stream.
     #[must_use]
     pub fn new(node: &Node, role: &str) -> Self {
-        let next_look = clock::monotonic();
+        let (next_look, next_again) = (clock::monotonic(), clock::monotonic() + AGAIN);
         let name = format!("{}/{role}-{}", stream_name(node), std::process::id());
-        Self { node: node.clone(), name, heard: Heard::default(), speaker: None, readers: 0, next_look }
+        Self {
+            node: node.clone(),
+            name,
+            heard: Heard::default(),
+            speaker: None,
+            readers: 0,
+            next_look,
+            next_again,
+        }
     }
 
     /// Takes the events of a block, and says those that are new; returns whether there were any.
@@ -78,7 +90,7 @@ impl Keeper {
         Ok(!new.is_empty())
     }
 
-    /// Says the open runs and the newest others if a reader came.
+    /// Says the open runs and the newest others if a reader came, and the open ones every two seconds.
     ///
     /// # Errors
     /// [`RunError`] if the keeper's stream does not take them.
@@ -92,7 +104,12 @@ impl Keeper {
         let readers = speaker.publisher.reader_count();
         let has_more = readers > self.readers;
         self.readers = readers;
-        if has_more { self.say(&self.heard.runs.to_repeat(ENDED_RUNS)) } else { Ok(()) }
+        let is_again = readers > 0 && now >= self.next_again;
+        if !has_more && !is_again {
+            return Ok(());
+        }
+        self.next_again = now + AGAIN;
+        self.say(&self.heard.runs.to_repeat(if has_more { ENDED_RUNS } else { 0 }))
     }
 
     /// Returns what was heard.
