@@ -48,7 +48,7 @@ fn a_sample_of_which_a_part_is_missing_is_left_out() {
 fn other_streams_have_no_events() {
     let node = node();
     let start = event(&node, "a".parse().unwrap(), What::Start).unwrap();
-    assert_eq!(events_in(&block("lab/probe", &[start.clone()])).count(), 0);
+    assert_eq!(events_in(&block("lab/probe", std::slice::from_ref(&start))).count(), 0);
     let mut unlabelled = block("run/daq-3", &[start]);
     Arc::make_mut(&mut unlabelled.schema).labels.remove(FORMAT_LABEL);
     assert_eq!(events_in(&unlabelled).count(), 0);
@@ -69,7 +69,7 @@ fn a_keeper_tells_a_reader_that_comes_after_the_command() {
     let start = event(&node, "shot-1".parse().unwrap(), What::Start).unwrap();
     assert_eq!(say(&node, &start, Duration::ZERO).unwrap(), 0, "no reader is there");
     let mut keeper = Keeper::new(&node, "recorder");
-    assert!(keeper.take(&block("run/daq-3", &[start.clone()])).unwrap());
+    assert!(keeper.take(&block("run/daq-3", std::slice::from_ref(&start))).unwrap());
     let reader = std::thread::spawn({
         let node = node.clone();
         move || hear(&node, Duration::from_secs(60), |runs| !runs.is_empty()).unwrap()
