@@ -1,3 +1,5 @@
+//! Alarms as a monitor lists and acknowledges them: from rows of events, without a server.
+
 use std::path::Path;
 
 use super::*;

@@ -1,3 +1,5 @@
+//! Files of a span: every sample or thinned columns, with holes where they are.
+
 use std::ops::Range;
 
 use ::parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
