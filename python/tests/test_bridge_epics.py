@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import signal
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -490,23 +491,30 @@ max = 5
 """
 
 
-def steered(bus: str, protocol: str, env: dict[str, str], folder: Path) -> Bridge:
+@pytest.fixture
+def logs() -> Iterator[Path]:
+    """A folder for logs in memory: an answer waits until its record is on disk, however busy that is."""
+    with tempfile.TemporaryDirectory(prefix="tc-epics-", dir="/dev/shm") as folder:
+        yield Path(folder)
+
+
+def steered(bus: str, protocol: str, env: dict[str, str], folder: Path, logs: Path) -> Bridge:
     """Starts a bridge with a parameter."""
     (folder / "access").write_text("allow anyone read,steer lab/magnet/current\nallow anyone steer lab/magnet\n")
     (folder / "epics.toml").write_text(PARAMETER.format(protocol=protocol))
-    own = {"TALLYCAST_ACCESS": str(folder), "XDG_STATE_HOME": str(folder / "state")}
+    own = {"TALLYCAST_ACCESS": str(folder), "XDG_STATE_HOME": str(logs)}
     return Bridge("epics", bus, "--config", str(folder / "epics.toml"), env={**env, **own})
 
 
 @BOTH
 def test_a_parameter_is_written_to_its_pv_and_answered_with_what_that_has(
-    protocol: str, env: dict[str, str], tmp_path: Path
+    protocol: str, env: dict[str, str], tmp_path: Path, logs: Path
 ) -> None:
     bus = new_bus("udp")
     stream = "lab/magnet/parameters"
     with (
         Ioc(env, {"pv": "T:SET", "kind": "out", "unit": "A"}),
-        steered(bus, protocol, env, tmp_path) as bridge,
+        steered(bus, protocol, env, tmp_path, logs) as bridge,
     ):
         bridge.wait_for("steered", app="lab/magnet")
         reader = Reader(bus, stream)
@@ -528,12 +536,12 @@ def test_a_parameter_is_written_to_its_pv_and_answered_with_what_that_has(
 
 @BOTH
 def test_a_command_whose_ioc_is_gone_is_uncertain_and_the_app_goes_on(
-    protocol: str, env: dict[str, str], tmp_path: Path
+    protocol: str, env: dict[str, str], tmp_path: Path, logs: Path
 ) -> None:
     bus = new_bus("udp")
     with (
         Ioc(env, {"pv": "T:SET", "kind": "out"}) as ioc,
-        steered(bus, protocol, env, tmp_path) as bridge,
+        steered(bus, protocol, env, tmp_path, logs) as bridge,
     ):
         bridge.wait_for("steered", app="lab/magnet")
         with tc.steer("lab/magnet", timeout=WATCHDOG, bus=bus) as remote:

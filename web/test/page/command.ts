@@ -21,6 +21,8 @@ export interface Ended {
 
 /** Ending takes as long as accounts take to close: settling, and a busy machine. */
 const ENDING_MS = 180_000;
+/** In memory: an app answers a command when its log has it, however busy a disk is. */
+const STATES = existsSync('/dev/shm') ? '/dev/shm' : tmpdir();
 const running = new Set<Program>();
 process.on('exit', () => running.forEach((program) => program.kill()));
 
@@ -30,7 +32,7 @@ export class Program {
   readonly #said: string[] = [];
   readonly #objects: Fields[] = [];
   /** Where the command keeps what it keeps, unless a test names another folder. */
-  readonly #state = mkdtempSync(join(tmpdir(), 'tallycast-state-'));
+  readonly #state = mkdtempSync(join(STATES, 'tallycast-state-'));
   #closed = false;
 
   constructor(readonly args: readonly string[]) {

@@ -16,7 +16,7 @@ use units::Epoch;
 
 use crate::clock::{self, Moment};
 use crate::history::History;
-use crate::kept::{Answer, Changed, Keeper, lock};
+use crate::kept::{Answer, Changed, Keeper, Origin, lock};
 use crate::nodes::{self, GraphStatus, NodeStatus, Nodes};
 use crate::operators::Operators;
 use crate::requests::{Command, GraphRequest};
@@ -126,7 +126,8 @@ impl Intake {
             NodeStatus::new(of, process)
         });
         let (revision, undo, nodes) = (self.nodes.revision(), self.nodes.undo(), nodes.collect());
-        let origin = lock(&self.shared.origin).clone();
+        // A request for the graph is told where it comes from at that moment.
+        let origin = Origin::default();
         self.shared.reception.set_graph(GraphStatus { revision, undo, origin, nodes });
     }
 

@@ -33,8 +33,9 @@ fn the_guide_is_served_with_a_heading_for_each_stage() {
 }
 
 /// Pages that describe what is sent in JSON.
-const DESCRIBED: [&str; 2] = [
+const DESCRIBED: [&str; 3] = [
     include_str!("../../../../../docs/protocol/page.md"),
+    include_str!("../../../../../docs/protocol/runs.md"),
     include_str!("../../../../../docs/reference/formats/account.md"),
 ];
 

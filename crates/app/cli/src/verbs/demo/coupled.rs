@@ -82,6 +82,8 @@ pub(super) struct Viewer {
 pub(super) struct Commands {
     pub(super) applied: Vec<Applied>,
     pub(super) refused: u64,
+    /// Those whose two seconds were over before the app took them, or before its log had them: a busy machine, or its disk.
+    pub(super) expired: u64,
     /// Those without an effect for another reason, or without an answer.
     pub(super) others: Vec<Conclusion>,
 }
@@ -115,6 +117,7 @@ fn steer(node: &Node, end: &Cancellation) -> anyhow::Result<Commands> {
         match conclusion {
             Conclusion::Answered(Answer::Applied(applied)) => commands.applied.push(applied),
             Conclusion::Answered(Answer::Refused { .. }) => commands.refused += 1,
+            Conclusion::Answered(Answer::Expired) => commands.expired += 1,
             other => commands.others.push(other),
         }
         if end.wait(ROUND) {

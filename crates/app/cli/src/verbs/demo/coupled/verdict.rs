@@ -53,7 +53,8 @@ impl Coupling {
             members.iter().find(|line| line.child == SIMULATION && line.value["event"] == "commands");
         let account = account.map_or(Value::Null, |line| line.value.clone());
         let count = |name: &str| account[name].as_u64().unwrap_or(0);
-        let sent = commands.applied.len() as u64 + commands.refused + commands.others.len() as u64;
+        let without_effect = commands.refused + commands.expired + commands.others.len() as u64;
+        let sent = commands.applied.len() as u64 + without_effect;
         let mut complaints: Vec<String> = Vec::new();
         if account.is_null() {
             complaints.push("the simulation printed no account of its commands".to_owned());
@@ -171,8 +172,8 @@ mod tests {
 
     #[test]
     fn all_is_well_when_the_account_closes_and_the_archive_has_every_change() {
-        let commands =
-            Commands { applied: vec![applied(7, 1), applied(9, 2)], refused: 1, others: Vec::new() };
+        let applied = vec![applied(7, 1), applied(9, 2)];
+        let commands = Commands { applied, refused: 1, ..Commands::default() };
         let coupling = Coupling::of(&[account(3, 2, 1)], &commands, &BTreeSet::from([(7, 1), (9, 2)]));
         assert_eq!(coupling.complaints, [""; 0]);
         assert_eq!(
