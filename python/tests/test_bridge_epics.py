@@ -519,7 +519,7 @@ def test_a_parameter_is_written_to_its_pv_and_answered_with_what_that_has(
         bridge.wait_for("steered", app="lab/magnet")
         reader = Reader(bus, stream)
         with tc.steer("lab/magnet", timeout=WATCHDOG, bus=bus) as remote:
-            reader.wait_for(stream, 0)
+            until(lambda: reader.samples_of(stream), "a sample before the change")
             applied = remote.set("current", 2.5)
             assert applied.readback == 2.5
             with pytest.raises(tc.SteeringRefused) as refused:

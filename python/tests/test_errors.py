@@ -23,8 +23,8 @@ ERRORS = {name: it for name, it in vars(tc).items() if isinstance(it, type) and 
 #: What is data, or is made by the functions below, or begins with what they check.
 NOT_CALLED = {
     "Account", "App", "AppReport", "Applied", "Block", "Change", "Channel", "Chunk", "Cycle", "FileStream", "FileStreams", "Gap", "Lease",
-    "Listener", "Monitor", "News", "Output", "Parameters", "Received", "Recorder", "Remote", "RemoteParameter", "Schema", "Steering",
-    "StreamInfo", "now_ns", *ERRORS,
+    "Listener", "MarkedRun", "Monitor", "News", "Output", "Parameters", "Received", "Recorder", "Remote", "RemoteParameter", "Schema", "Steering",
+    "StoredRun", "StreamInfo", "now_ns", *ERRORS,
 }  # fmt: skip
 
 
@@ -69,7 +69,7 @@ def test_the_help_lists_every_error_with_what_it_is() -> None:
 def test_every_public_name_is_walked() -> None:
     walked = {
         "Input", "Parameter", "Publisher", "Subscriber", "account", "app", "bus_of", "monitor", "open_archive", "operator", "read_file",
-        "record", "steer", "steering", "streams",
+        "record", "run", "steer", "steering", "streams",
     }  # fmt: skip
     assert set(tc.__all__) - {"__version__"} == walked | NOT_CALLED
 
@@ -94,6 +94,7 @@ def test_functions_raise_errors_of_ours_alone(shm: Place, tmp_path: Path) -> Non
     only_ours(lambda it: tc.steering(parameters=it, **begin), ["it"])
     only_ours(lambda pattern: tc.record(pattern, path=tmp_path, bus="http://x"), ["pattern"])
     only_ours(lambda **given: tc.record("lab/*", bus="http://x", **given), ["path", "run", "duration", "reader"])
+    only_ours(tc.run, ["id", "labels", "wait"], id="shot-1", wait=0, bus="http://x")
     only_ours(lambda **given: tc.monitor("lab/*", bus="http://x", **given), ["listen", "archive"])
 
 
