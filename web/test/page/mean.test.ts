@@ -53,8 +53,13 @@ test('is told at the pointer and between cursors', async () => {
   const page = await pages.show(fake.url, query());
   await drawn(page);
   await still(page);
-  await page.locator('.plot-body').hover({ position: { x: 300, y: 60 } });
-  await until('the mean at the pointer', async () => /0\.000 … 1\.000 V, mean 0\.\d+/.test(await page.locator('.cursor-value').innerText()));
+  // Where a column lies in the pulses depends on the time of day: most have both extremes, not each.
+  let looks = 0;
+  await until('the mean at the pointer', async () => {
+    await page.locator('.plot-body').hover({ position: { x: 300 + (looks % 100), y: 60 } });
+    looks += 1;
+    return /0\.000 … 1\.000 V, mean 0\.\d+/.test(await page.locator('.cursor-value').innerText());
+  });
   await page.keyboard.press('c');
   const mean = page.locator("#measure td[data-name='mean']");
   await until('a mean', async () => /^0\.\d+$/.test(await mean.innerText()));

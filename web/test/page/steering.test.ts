@@ -97,6 +97,8 @@ test('a number is set by keyboard and slider, and the page says what became of i
   expect(await field.inputValue()).toBe('7');
   await page.getByLabel('Set gain').click();
   await says(page, 'gain', 'Applied: 7 V');
+  // An edit is of the revision that the page knows when it begins.
+  await until('the other value', async () => (await page.locator('[data-parameter="gain"] output').innerText()) === '7 V');
   await field.fill('11');
   await field.press('Enter');
   await says(page, 'gain', 'Refused by the rule range');
