@@ -60,8 +60,6 @@ pub struct MonitorConfig {
     pub nodes: Vec<graph::plan::Node>,
     /// File with the graph at the start, instead of `nodes` and of the graph that was applied last.
     pub graph_file: Option<GraphFile>,
-    /// File that keeps the graph that was applied last; without it, an applied graph lasts until the monitor ends.
-    pub kept_graph: Option<PathBuf>,
     /// Folder of the Python files whose functions a graph that is sent may name; without it, such a graph has no operators.
     pub programs: Option<PathBuf>,
     /// The operators in Python that it starts, and ends with itself.
@@ -70,15 +68,15 @@ pub struct MonitorConfig {
     pub python: String,
     /// Store behind live memory.
     pub history: Option<Arc<dyn HistoryStore>>,
-    /// File of acknowledged alarms; without one they last until the monitor ends.
-    pub acknowledgements: Option<PathBuf>,
     /// Control for losses injected in the publishers, for demonstrations.
     pub inject: Option<Arc<dyn InjectControl>>,
     /// Keys of its connections to apps that take commands over secured connections only; the apps it lists are trusted.
     pub steering_keys: Option<Keys>,
-    /// Folder of the shared views; by default that of the port, `$XDG_STATE_HOME/tallycast/views/PORT`. With port 0 there is
-    /// none by default, and shared views end with the monitor.
-    pub shared_views: Option<PathBuf>,
+    /// Folder of what outlasts the monitor: shared views, acknowledged alarms, and the graph that was applied last. Without
+    /// one, they end with it.
+    pub state: Option<PathBuf>,
+    /// True if the graph that was applied last is kept there.
+    pub keeps_graph: bool,
     /// Accepted `Host` names, in addition to the bound address, `localhost` and the host's own name.
     pub allowed_hosts: Vec<String>,
     /// The most pages of one address, 1 to [`MAX_PAGES`]; its share of the connections is the same.
@@ -103,15 +101,14 @@ impl MonitorConfig {
             patterns: vec![StreamPattern::all()],
             nodes: Vec::new(),
             graph_file: None,
-            kept_graph: None,
             programs: None,
             operators: Vec::new(),
             python: DEFAULT_PYTHON.to_owned(),
             history: None,
-            acknowledgements: None,
             inject: None,
             steering_keys: None,
-            shared_views: None,
+            state: None,
+            keeps_graph: true,
             allowed_hosts: Vec::new(),
             pages_per_address: DEFAULT_PAGES_PER_ADDRESS,
             patience: PATIENCE,
@@ -119,11 +116,18 @@ impl MonitorConfig {
     }
 
     /// Returns the folder of the shared views.
-    pub(crate) fn shared_views_folder(&self) -> Option<PathBuf> {
-        // A port that the system chooses is another one the next time.
-        let port = Some(self.listen.port()).filter(|port| *port != 0);
-        let of_port = |port: u16| Some(sys::folders::state()?.join(format!("tallycast/views/{port}")));
-        self.shared_views.clone().or_else(|| port.and_then(of_port))
+    pub(crate) fn shared_views(&self) -> Option<PathBuf> {
+        self.state.as_ref().map(|state| state.join("views"))
+    }
+
+    /// Returns the file of acknowledged alarms.
+    pub(crate) fn acknowledgements(&self) -> Option<PathBuf> {
+        self.state.as_ref().map(|state| state.join("alarms.json"))
+    }
+
+    /// Returns the file of the graph that was applied last.
+    pub(crate) fn kept_graph(&self) -> Option<PathBuf> {
+        self.state.as_ref().filter(|_| self.keeps_graph).map(|state| state.join("graph.json"))
     }
 
     /// Shows the archive in `root` behind live memory; it may be created later.
@@ -134,12 +138,12 @@ impl MonitorConfig {
     }
 }
 
-/// Returns the file that keeps the graph of the monitor that listens there: one for each port of this host, none for a
-/// port that is chosen at the start.
+/// Returns the folder of what outlasts a monitor at this port, `$XDG_STATE_HOME/tallycast/monitor/PORT`; none for port 0,
+/// since the one that the system chooses is another's the next time.
 #[must_use]
-pub fn default_kept_graph(listen: SocketAddr) -> Option<PathBuf> {
-    let file = format!("tallycast/monitor/graph-{}.json", listen.port());
-    sys::folders::state().filter(|_| listen.port() != 0).map(|state| state.join(file))
+pub fn default_state(port: u16) -> Option<PathBuf> {
+    let state = sys::folders::state().filter(|_| port != 0)?;
+    Some(state.join(format!("tallycast/monitor/{port}")))
 }
 
 /// A graph that was read from a file.
@@ -155,14 +159,6 @@ pub struct GraphFile {
 #[must_use]
 pub fn default_tls_folder() -> Option<PathBuf> {
     sys::folders::state().map(|state| state.join("tallycast/tls"))
-}
-
-/// Returns the file of acknowledged alarms of a monitor at this port, `$XDG_STATE_HOME/tallycast/alarms-PORT.json`; none
-/// for port 0, since the one that the system chooses is another's the next time.
-#[must_use]
-pub fn default_acknowledgements(port: u16) -> Option<PathBuf> {
-    let state = sys::folders::state().filter(|_| port != 0)?;
-    Some(state.join(format!("tallycast/alarms-{port}.json")))
 }
 
 /// Control of the publishers' injected loss: the page's switch.

@@ -84,8 +84,8 @@ pub(crate) type OriginBoard = Arc<Mutex<Origin>>;
 
 /// Chooses the graph that a monitor begins with: that of `--graph`, else the kept one, else that of the settings.
 pub(crate) fn first(config: &MonitorConfig) -> First {
-    let mut origin = Origin { kept: config.kept_graph.clone(), ..Origin::default() };
-    let read = config.kept_graph.as_deref().map(|path| read(path, &config.operators));
+    let mut origin = Origin { kept: config.kept_graph(), ..Origin::default() };
+    let read = origin.kept.as_deref().map(|path| read(path, &config.operators));
     let (kept, problem) = match read {
         None | Some(Ok(None)) => (None, None),
         Some(Ok(Some(kept))) => (Some(kept), None),
@@ -104,7 +104,7 @@ pub(crate) fn first(config: &MonitorConfig) -> First {
                 tracing::warn!(
                     "the graph that was applied last runs, and not that of the settings\n\
                      to begin with [[monitor.node]] again, remove {}",
-                    shown(config.kept_graph.as_deref())
+                    shown(origin.kept.as_deref())
                 );
             }
             (kept.node, kept.revision)
@@ -237,7 +237,7 @@ mod tests {
     fn config(kept: &Path, settings: &[Node], file: Option<&[Node]>) -> MonitorConfig {
         let bus = "shm://kept".parse().unwrap();
         let mut config = MonitorConfig::new(tallycast::Node::builder().bus(bus).build().unwrap());
-        config.kept_graph = Some(kept.to_owned());
+        config.state = kept.parent().map(Path::to_owned);
         config.nodes = settings.to_vec();
         config.graph_file =
             file.map(|nodes| crate::GraphFile { path: "given.toml".into(), nodes: nodes.to_vec() });

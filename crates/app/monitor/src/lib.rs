@@ -58,7 +58,7 @@ pub use ::graph::{GraphError, check_graph};
 pub use alarms::AlarmsError;
 pub use config::{
     DEFAULT_LISTEN, DEFAULT_PAGES_PER_ADDRESS, GraphFile, InjectControl, MAX_PAGES, MonitorConfig,
-    MonitorError, default_acknowledgements, default_kept_graph, default_tls_folder,
+    MonitorError, default_state, default_tls_folder,
 };
 pub use gap_map::KnownGap;
 pub use operators::DEFAULT_PYTHON;

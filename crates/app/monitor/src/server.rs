@@ -83,9 +83,9 @@ pub fn start(config: MonitorConfig) -> Result<MonitorHandle, MonitorError> {
         cookie: SessionCookie::new(address, protection),
         requests: Requests::new(commands, config.patterns.clone()),
         slots: Arc::new(Slots::new(bounds(&config))),
-        alarms: Alarms::open(config.acknowledgements.clone())?,
+        alarms: Alarms::open(config.acknowledgements())?,
         desk: Desk::new(config.node.clone(), config.steering_keys.clone()),
-        shared_views: ViewBoard::open(config.shared_views_folder()),
+        shared_views: ViewBoard::open(config.shared_views()),
         has_programs: config.programs.is_some(),
     }));
     if !address.ip().is_loopback() && !shared.gatekeeper.has_users() {

@@ -55,7 +55,7 @@ Examples:
 
 Exit code 1: an account is missing, not closed, not balanced or not explained, or the archive lacks data that were read;
 with --secure also if an outsider read or changed anything, or the archive is not what the publishers signed; with --coupled
-also if the account of the commands does not close, or the archive lacks a change.";
+and --headless also if the account of the commands does not close, or the archive lacks a change.";
 
 /// Default address of the web page.
 const DEFAULT_LISTEN: &str = "127.0.0.1:7480";

@@ -13,7 +13,6 @@ use clap::Args;
 use monitor::plan::Node;
 use monitor::{
     Authority, DEFAULT_PAGES_PER_ADDRESS, GraphFile, MAX_PAGES, MonitorConfig, MonitorHandle, Tls, TlsError,
-    default_kept_graph,
 };
 use serde_json::json;
 use tallycast::StreamPattern;
@@ -165,7 +164,8 @@ impl Arguments {
         config.access = settings.access_in_force(self.access.as_deref())?;
         config.reader.clone_from(&self.reader);
         config.deadline = self.deadline;
-        config.acknowledgements = monitor::default_acknowledgements(config.listen.port());
+        config.state = monitor::default_state(config.listen.port());
+        config.keeps_graph = !self.no_kept_graph;
         config.patterns = patterns(&joined)?;
         config.nodes = derivations(&derived)?;
         let (listed, origin) = settings.value("monitor.node", None)?;
@@ -178,7 +178,6 @@ impl Arguments {
             look_beside(&mut nodes, path);
             config.graph_file = Some(GraphFile { path: path.clone(), nodes });
         }
-        config.kept_graph = (!self.no_kept_graph).then(|| default_kept_graph(config.listen)).flatten();
         let (_, origin) = settings.value("monitor.programs", None)?;
         let programs = PathBuf::from(settings.text("monitor.programs", None)?);
         if !programs.as_os_str().is_empty() {

@@ -1,27 +1,23 @@
 //! File of acknowledgements: JSON, replaced as a whole.
 
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
+use sys::private_file::{self, FileError, Privacy};
 
 use super::{Acknowledged, Key};
+
+/// The largest file: 4,096 alarms with the longest names and reasons.
+const MAX_BYTES: usize = 16 << 20;
 
 /// Reason why acknowledgements cannot be read or kept.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AlarmsError {
     /// The file cannot be read or written.
-    #[error("acknowledged alarms in {path}: {cause}\nrepair its folder or permissions")]
-    File {
-        /// The file.
-        path: PathBuf,
-        /// Cause.
-        #[source]
-        cause: io::Error,
-    },
+    #[error("acknowledged alarms: {0}")]
+    File(#[source] FileError),
     /// The file is not one of a monitor.
     #[error(
         "acknowledged alarms in {path} cannot be read: {cause}\nmove the file away: all alarms are then unacknowledged"
@@ -67,27 +63,16 @@ impl Kept {
 
     /// Reads the file; one that is not there is empty.
     pub(super) fn read(path: &Path) -> Result<Self, AlarmsError> {
-        match std::fs::read(path) {
-            Ok(bytes) => serde_json::from_slice(&bytes)
-                .map_err(|cause| AlarmsError::Content { path: path.to_owned(), cause }),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Self::default()),
-            Err(cause) => Err(AlarmsError::File { path: path.to_owned(), cause }),
-        }
+        let text = private_file::read(path, Privacy::Open, MAX_BYTES).map_err(AlarmsError::File)?;
+        let content = |cause| AlarmsError::Content { path: path.to_owned(), cause };
+        text.map_or_else(|| Ok(Self::default()), |text| serde_json::from_str(&text).map_err(content))
     }
 
     /// Replaces the file; it is on disk once this returns.
     pub(super) fn write(&self, path: &Path) -> Result<(), AlarmsError> {
-        let text = serde_json::to_vec_pretty(self).expect("plain numbers and text");
-        let replace = || {
-            let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-            folder.map_or(Ok(()), std::fs::create_dir_all)?;
-            let draft = path.with_extension("draft");
-            let mut file = File::create(&draft)?;
-            file.write_all(&text)?;
-            file.sync_all()?;
-            std::fs::rename(&draft, path)?;
-            folder.map_or(Ok(()), |folder| File::open(folder)?.sync_all())
-        };
-        replace().map_err(|cause| AlarmsError::File { path: path.to_owned(), cause })
+        let text = serde_json::to_string_pretty(self).expect("plain numbers and text");
+        let failed = |source| FileError::System { action: "write", path: path.to_owned(), source };
+        let folder = path.parent().map_or(Ok(()), std::fs::create_dir_all).map_err(failed);
+        folder.and_then(|()| private_file::replace(path, &text)).map_err(AlarmsError::File)
     }
 }

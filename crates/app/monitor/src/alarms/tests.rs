@@ -178,13 +178,15 @@ fn an_acknowledgement_survives_a_restart_and_its_end_does_too() {
 #[test]
 fn what_cannot_be_kept_is_not_acknowledged() {
     let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("alarms.json");
-    std::fs::create_dir_all(path.with_extension("draft")).unwrap();
+    let path = folder.path().join("state/alarms.json");
     let mut told = Told::new(Some(&path));
     told.tell(event(0, 2, 3));
+    // A file where the folder is to be: no write can succeed, not even the superuser's.
+    std::fs::write(folder.path().join("state"), "").unwrap();
     assert!(matches!(told.acknowledge(""), Err(Refusal::Disk(_))));
     assert!(!told.is_acknowledged());
     assert_eq!(told.alarms.acknowledgements(), 0);
+    let path = folder.path().join("alarms.json");
     std::fs::write(&path, "nothing of ours").unwrap();
     let error = Alarms::open(Some(path)).unwrap_err().to_string();
     assert!(error.contains("move the file away"), "{error}");

@@ -75,9 +75,7 @@ pub(super) async fn put(
     let (name, on) = (name_in(&name)?, condition(&headers)?);
     let FieldsBody { fields } = body.json()?;
     may_name(&visitor, &fields)?;
-    with_document(&shared, &name, |document| {
-        may_replace(&visitor, document, document.fields().map(|(field, _)| field))
-    })?;
+    may_replace_all(&shared, &visitor, &name)?;
     let revision = shared.shared_views.put(&name, Edit::whole(fields), on, visitor.user());
     answer(&shared, revision.map_err(|it| Refused::shared_view(&it))?).await
 }
@@ -111,13 +109,18 @@ pub(super) async fn delete(
 ) -> Result<Response, Refused> {
     visitor.may_somewhere(May::Derive)?;
     let (name, on) = (name_in(&name)?, condition(&headers)?);
-    with_document(&shared, &name, |document| {
-        may_replace(&visitor, document, document.fields().map(|(field, _)| field))
-    })?;
+    may_replace_all(&shared, &visitor, &name)?;
     let deleted = shared.shared_views.change(|views| views.delete(&name, on));
     deleted.map_err(|it| Refused::shared_view(&it))?;
     kept(&shared).await?;
     Ok(StatusCode::NO_CONTENT.into_response())
+}
+
+/// Refuses to replace or delete a document that has a plot whose traces the visitor may not read.
+fn may_replace_all(shared: &Shared, visitor: &Visitor, name: &ViewName) -> Result<(), Refused> {
+    with_document(shared, name, |document| {
+        may_replace(visitor, document, document.fields().map(|(field, _)| field))
+    })
 }
 
 /// Checks a document if there is one.

@@ -79,7 +79,7 @@ fn a_late_page_gets_the_state_of_an_alarm_and_its_acknowledgement_survives_a_res
     let feed = Feed::start(&bus, "lab/x", 0.0, |_| 90.0);
     let begin = || {
         let mut config = MonitorConfig::new(node(&bus));
-        config.acknowledgements = Some(folder.path().join("alarms.json"));
+        (config.state, config.keeps_graph) = (Some(folder.path().to_owned()), false);
         let monitor = start(config);
         let alarm = json!({"name": "lab/alarm", "kind": "alarm", "input": ["lab/x:x"], "high_alarm": 80.0});
         let graph = json!({"node": [alarm]}).to_string();

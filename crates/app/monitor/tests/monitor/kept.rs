@@ -14,7 +14,7 @@ fn thin(name: &str, every: u64) -> Value {
 
 fn config(bus: &tallycast::Bus, kept: &Path) -> MonitorConfig {
     let mut config = MonitorConfig::new(node(bus));
-    config.kept_graph = Some(kept.to_owned());
+    config.state = kept.parent().map(Path::to_owned);
     config
 }
 

@@ -19,9 +19,9 @@ fn put(address: SocketAddr, name: &str, fields: &Value) -> Answer {
     ask(address, &format!("PUT /api/views/{name} HTTP/1.1"), &json!({"fields": fields}).to_string())
 }
 
-fn stored(folder: &Path) -> MonitorHandle {
+fn stored(state: &Path) -> MonitorHandle {
     let mut config = MonitorConfig::new(node(&bus()));
-    config.shared_views = Some(folder.to_owned());
+    config.state = Some(state.to_owned());
     start(config)
 }
 
@@ -275,7 +275,7 @@ fn every_frame_is_encoded_for_a_page_or_had_been_for_another() {
 fn documents_outlast_the_monitor_and_damaged_files_are_kept_aside() {
     let files = tempfile::tempdir().unwrap();
     let folder = files.path().join("views");
-    let first = stored(&folder);
+    let first = stored(files.path());
     assert_eq!(put(first.address(), "rod", &layout()).status, 200);
     put(first.address(), "gone", &json!({}));
     ask(first.address(), "DELETE /api/views/gone HTTP/1.1", "");
@@ -289,12 +289,12 @@ fn documents_outlast_the_monitor_and_damaged_files_are_kept_aside() {
     page.text("shared_view_changed", |_| true);
     let before = get(first.address(), "/api/views/rod").json();
     drop(first.stop());
-    let second = stored(&folder);
+    let second = stored(files.path());
     assert_eq!(get(second.address(), "/api/views/rod").json(), before);
     drop(second.stop());
     let text = std::fs::read(folder.join("rod.json")).unwrap();
     std::fs::write(folder.join("rod.json"), &text[..text.len() / 2]).unwrap();
-    let third = stored(&folder);
+    let third = stored(files.path());
     assert_eq!(get(third.address(), "/api/views").json(), json!({"views": []}));
     assert_eq!(metric(third.address(), "shared_view_files_left_out_total{} "), 1.0);
     put(third.address(), "rod", &layout());
@@ -305,7 +305,7 @@ fn documents_outlast_the_monitor_and_damaged_files_are_kept_aside() {
 fn a_disk_that_takes_nothing_is_said_and_the_document_stays_in_memory() {
     let files = tempfile::tempdir().unwrap();
     let folder = files.path().join("views");
-    let monitor = stored(&folder);
+    let monitor = stored(files.path());
     let address = monitor.address();
     // A file where the folder is to be: no write can succeed, not even the superuser's.
     std::fs::write(&folder, "").unwrap();
