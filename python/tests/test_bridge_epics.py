@@ -20,6 +20,7 @@ for needed in ("softioc", "aioca", "p4p"):
 import tallycast as tc
 from bridge_peers import Bridge, Ioc, Reader, epics_env, holes, new_bus
 from places import WATCHDOG, until
+from tallycast.bridges._epics_parameters import ParameterPv
 from tallycast.bridges._epics_pva import monitor
 from tallycast.bridges._feed import MIN_EPOCH_NS
 
@@ -551,3 +552,27 @@ def test_a_command_whose_ioc_is_gone_is_uncertain_and_the_app_goes_on(
                 remote.set("current", 2.0)
         account = bridge.end()["steer lab/magnet"]
         assert account["received"] == 2 and account["applied"] == 1, account
+
+
+@BOTH
+def test_a_pv_that_is_no_number_is_no_parameter_and_the_bridge_says_so(
+    protocol: str, env: dict[str, str], tmp_path: Path, logs: Path
+) -> None:
+    with (
+        Ioc(env, {"pv": "T:SET", "kind": "string"}) as ioc,
+        steered(new_bus("udp"), protocol, env, tmp_path, logs) as bridge,
+    ):
+        ioc.put("T:SET", "on", T0)
+        assert bridge.process.wait(WATCHDOG) == 2
+
+
+def test_the_value_that_is_no_number_is_named() -> None:
+    class Switch:
+        def get(self, pv: str) -> Any:
+            return f"{pv} is on"
+
+        def put(self, pv: str, value: Any, done: Callable[[str | None], None]) -> None:
+            raise AssertionError("nothing is written")
+
+    with pytest.raises(tc.ConfigError, match=r"pva://T:SET has the value 'T:SET is on', which is no number\n"):
+        ParameterPv({"pv": "pva://T:SET", "name": "on"}, Switch(), "T:SET").read()

@@ -9,12 +9,14 @@ from __future__ import annotations
 import queue
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Optional, Protocol
 
 import numpy as np
 
 import tallycast as tc
+
+from tallycast._parameters import LAW
 
 from . import _entries, _run
 from ._entries import Entry
@@ -22,14 +24,12 @@ from ._entries import Entry
 PARAMETER_KEYS = frozenset({"pv", "app", "name", "unit", "min", "max", "greatest_step", "lease", "administered"})
 #: Steps a second: how often commands are taken, and the PVs read.
 STEPS_PER_SECOND = 10
-#: Terms of an app's account of commands, whose sum is what was received: ``docs/protocol/steering.md``.
-OUTCOMES = ("applied", "refused", "expired", "superseded", "failed", "uncertain", "pending")
 
 
 class Client(Protocol):
     """A client of PVs: Channel Access or PV Access."""
 
-    def put(self, pv: str, value: Any, done: Any) -> None:
+    def put(self, pv: str, value: Any, done: Callable[[Optional[str]], None]) -> None:
         """Writes a value; ``done`` gets None or why not."""
 
     def get(self, pv: str) -> Any:
@@ -48,7 +48,11 @@ class ParameterPv:
     def read(self) -> Optional[np.ndarray[Any, np.dtype[np.float64]]]:
         """Returns the present value; None without an answer."""
         value = self._client.get(self._pv)
-        return None if value is None else np.asarray(value, dtype=np.float64)
+        try:
+            return None if value is None else np.asarray(value, dtype=np.float64)
+        except (TypeError, ValueError):
+            pv = self.entry["pv"]
+            raise tc.ConfigError(f"{pv} has the value {value!r}, which is no number\nonly numbers can be parameters") from None
 
     def declared(self, value: Any) -> tc.Parameter:
         """Returns the declaration of a parameter that begins with a value."""
@@ -85,10 +89,18 @@ class SteeredApp(threading.Thread):
     """An app whose parameters are PVs."""
 
     def __init__(
-        self, app: str, pvs: Sequence[ParameterPv], bus: Optional[str], station: Optional[str], reporter: _run.Reporter
+        self,
+        app: str,
+        pvs: Sequence[ParameterPv],
+        reporter: _run.Reporter,
+        *,
+        bus: Optional[str],
+        station: Optional[str],
+        when_failed: Callable[[], None],
     ) -> None:
         super().__init__(name=f"tallycast-{app}", daemon=True)
         self.app = app
+        self._when_failed = when_failed
         self.failure: Optional[BaseException] = None
         self._pvs = list(pvs)
         self._place: dict[str, Any] = {"bus": bus, "station": station}
@@ -104,6 +116,7 @@ class SteeredApp(threading.Thread):
                 self._steer(values)
         except BaseException as error:
             self.failure = error
+            self._when_failed()
 
     def stop(self) -> None:
         """Ends it after the step that runs."""
@@ -112,8 +125,8 @@ class SteeredApp(threading.Thread):
     def account(self) -> dict[str, Any]:
         """Returns the account of its commands, once it has ended."""
         totals = self._totals
-        received = totals.get("received", 0)
-        balanced = received == sum(totals.get(name, 0) for name in OUTCOMES)
+        received, *outcomes = (totals.get(term, 0) for term in LAW)
+        balanced = received == sum(outcomes)
         return {"way": "steer", "peer": self.app, "stream": f"steer/{self.app}", **totals, "balanced": balanced}
 
     def _first_values(self) -> Optional[list[Any]]:

@@ -225,7 +225,8 @@ def _steered(
     for entry in entries:
         protocol, name = address(entry["pv"])
         by_app.setdefault(str(entry["app"]), []).append(ParameterPv(entry, incoming.client(protocol), name))
-    return Steered([SteeredApp(app, pvs, args.bus, args.station, reporter) for app, pvs in by_app.items()])
+    place: dict[str, Any] = {"bus": args.bus, "station": args.station, "when_failed": incoming.inbox.stop}
+    return Steered([SteeredApp(app, pvs, reporter, **place) for app, pvs in by_app.items()])
 
 
 def run(argv: Sequence[str]) -> int:
