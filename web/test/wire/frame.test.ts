@@ -1,9 +1,8 @@
-import { existsSync, readdirSync, readFileSync } from 'node:fs';
-import { fileURLToPath } from 'node:url';
 import { describe, expect, test } from 'vitest';
 import { encodeView, meanShares, type View } from '../../dev/encode-view.mjs';
 import { meanOf } from '../../src/model/trace';
-import { CODE_UNEXPLAINED, decodeViewFrame, frameNumber, MalformedFrame, type Reason, type ViewFrame } from '../../src/wire/frame';
+import { CODE_UNEXPLAINED, decodeViewFrame, frameNumber, type Reason, type ViewFrame } from '../../src/wire/frame';
+import { goldenFrames, readHex, refusalBy } from './golden';
 
 const FROM = 1_790_000_000_123_456_789n;
 
@@ -30,15 +29,7 @@ const changed = (offset: number, write: (view: DataView) => void, from = sample(
   return from;
 };
 
-const refusal = (buffer: ArrayBuffer): Reason | null => {
-  try {
-    decodeViewFrame(buffer);
-    return null;
-  } catch (error) {
-    if (error instanceof MalformedFrame) return error.reason;
-    throw error;
-  }
-};
+const refusal = refusalBy(decodeViewFrame);
 
 describe('view frames', () => {
   test('read back what was written, to the nanosecond', () => {
@@ -146,14 +137,7 @@ describe('view frames', () => {
   });
 });
 
-const GOLDEN = fileURLToPath(new URL('../../../docs/protocol/golden/', import.meta.url));
-const golden = existsSync(GOLDEN) ? readdirSync(GOLDEN).filter((name) => /^page-.*\.hex$/.test(name)) : [];
-
-/** Hex digits; anything after `#` on a line is a remark. */
-function readHex(name: string): ArrayBuffer {
-  const digits = readFileSync(GOLDEN + name, 'utf8').replace(/#.*$/gm, '').replace(/\s+/g, '');
-  return Uint8Array.from(digits.match(/../g) ?? [], (pair) => Number.parseInt(pair, 16)).buffer;
-}
+const golden = goldenFrames('page');
 
 const hex = (bytes: ArrayBuffer): string => Buffer.from(bytes).toString('hex');
 

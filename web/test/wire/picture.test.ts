@@ -1,19 +1,11 @@
-import { readdirSync, readFileSync } from 'node:fs';
-import { fileURLToPath } from 'node:url';
 import { describe, expect, test } from 'vitest';
 import { encodePicture } from '../../dev/encode-picture.mjs';
-import { MalformedFrame, type Reason } from '../../src/wire/frame';
+import type { Reason } from '../../src/wire/frame';
 import { decodePicture, isPicture, MAX_PIXELS, writePicture } from '../../src/wire/picture';
+import { goldenFrames, readHex, refusalBy } from './golden';
 
 const TIME = 1_790_000_000_123_456_789n;
-const GOLDEN = fileURLToPath(new URL('../../../docs/protocol/golden/', import.meta.url));
-const golden = readdirSync(GOLDEN).filter((name) => /^picture-.*\.hex$/.test(name));
-
-/** Hex digits; anything after `#` on a line is a remark. */
-function readHex(name: string): ArrayBuffer {
-  const digits = readFileSync(GOLDEN + name, 'utf8').replace(/#.*$/gm, '').replace(/\s+/g, '');
-  return Uint8Array.from(digits.match(/../g) ?? [], (pair) => Number.parseInt(pair, 16)).buffer;
-}
+const golden = goldenFrames('picture');
 
 const sample = (): ArrayBuffer => encodePicture({
   frame: 7, view: 3, flags: 7, now: TIME + 10n, keptFrom: TIME - 5n, droppedFrames: 2,
@@ -23,15 +15,7 @@ const sample = (): ArrayBuffer => encodePicture({
   },
 });
 
-const refusal = (buffer: ArrayBuffer): Reason | null => {
-  try {
-    decodePicture(buffer);
-    return null;
-  } catch (error) {
-    if (error instanceof MalformedFrame) return error.reason;
-    throw error;
-  }
-};
+const refusal = refusalBy(decodePicture);
 
 const changed = (write: (view: DataView) => void, from = sample()): ArrayBuffer => {
   write(new DataView(from));
