@@ -16,7 +16,7 @@ use units::Epoch;
 
 use crate::clock::{self, Moment};
 use crate::history::History;
-use crate::kept::{Answer, Changed, Keeper, Origin, lock};
+use crate::kept_graph::{Answer, Changed, GraphKeeper, Origin, lock};
 use crate::nodes::{self, GraphStatus, NodeStatus, Nodes};
 use crate::operators::Operators;
 use crate::requests::{Command, GraphRequest};
@@ -39,7 +39,7 @@ pub(crate) struct Intake {
     subscriber: Subscriber,
     nodes: Nodes,
     operators: Operators,
-    keeper: Keeper,
+    keeper: GraphKeeper,
     shared: Arc<Shared>,
     accounts_at: Instant,
     /// Time of the next look at the horizons of streams.
@@ -53,7 +53,7 @@ pub(crate) struct Intake {
 /// What runs beside the intake's thread for the graph.
 pub(crate) struct Processes {
     pub(crate) operators: Operators,
-    pub(crate) keeper: Keeper,
+    pub(crate) keeper: GraphKeeper,
 }
 
 impl Intake {

@@ -19,7 +19,7 @@ mod host_gate;
 mod http;
 mod inherited;
 mod intake;
-mod kept;
+mod kept_graph;
 mod key_status;
 mod live;
 mod memory;

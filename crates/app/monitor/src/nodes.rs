@@ -13,7 +13,7 @@ use tallycast::{AccountState, Publisher, StreamAccount, StreamGap, StreamHorizon
 use units::Instant;
 
 use crate::inherited::INPUT_LABEL;
-use crate::kept::Origin;
+use crate::kept_graph::Origin;
 use crate::operators::{OperatorState, OperatorStatus};
 
 /// Label of a node's stream: its kind.

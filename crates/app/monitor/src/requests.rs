@@ -8,7 +8,7 @@ use sample::StreamPattern;
 
 use graph::Change;
 
-use crate::kept::Answer;
+use crate::kept_graph::Answer;
 
 /// Request to the intake.
 pub(crate) enum Command {

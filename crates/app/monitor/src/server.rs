@@ -22,7 +22,7 @@ use crate::connections::{Bounds, Caller, Encryption, Gate, Slots};
 use crate::host_gate::{HostGate, Protection};
 use crate::http::router;
 use crate::intake::{Intake, Processes};
-use crate::kept::{self, Keeper};
+use crate::kept_graph::{self, GraphKeeper};
 use crate::nodes::{Nodes, OnBus};
 use crate::operators::{Operators, Setting};
 use crate::requests::{Command, Requests};
@@ -219,13 +219,13 @@ fn own_names(config: &MonitorConfig) -> Vec<String> {
 fn intake(config: &MonitorConfig, shared: &Arc<Shared>) -> Result<Intake, MonitorError> {
     let mut patterns = config.patterns.iter();
     check_operators(&config.operators).map_err(|(name, cause)| MonitorError::Operator { name, cause })?;
-    let first = kept::first(config);
-    *kept::lock(&shared.origin) = first.origin;
+    let first = kept_graph::first(config);
+    *kept_graph::lock(&shared.origin) = first.origin;
     let mut nodes = Nodes::new(OnBus(config.node.clone()), config.operators.clone());
     // No stream is known yet: each node is checked again by what its inputs have.
     let begun = nodes.begin(first.nodes, first.revision)?;
     let mut joined = begun.join;
-    let keeper = Keeper::start(Arc::clone(&shared.origin)).map_err(MonitorError::Thread)?;
+    let keeper = GraphKeeper::start(Arc::clone(&shared.origin)).map_err(MonitorError::Thread)?;
     // A subscriber begins with a pattern; one without any reads only what its nodes read, or waits for requests.
     let first = patterns.next().cloned().or_else(|| joined.pop());
     let builder = first.map(|first| config.node.subscriber(first.to_string()));

@@ -13,7 +13,7 @@ use crate::config::InjectControl;
 use crate::connections::Slots;
 use crate::history::History;
 use crate::host_gate::HostGate;
-use crate::kept::OriginBoard;
+use crate::kept_graph::OriginBoard;
 use crate::operators::{OperatorBoard, OperatorStatus, lock};
 use crate::reception::Reception;
 use crate::refusals::Refusals;

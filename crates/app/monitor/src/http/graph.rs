@@ -18,7 +18,7 @@ use tokio::sync::oneshot;
 use super::body::Body;
 use super::query::Query;
 use crate::admission::Visitor;
-use crate::kept::{self, Changed};
+use crate::kept_graph::{self, Changed};
 use crate::nodes::NodeStatus;
 use crate::operators::OperatorStatus;
 use crate::refused::Refused;
@@ -60,7 +60,7 @@ pub(super) async fn graph(
     visitor.may_somewhere(May::Read)?;
     let mut graph = shared.reception.graph();
     // As of now: a change is answered once its graph is kept.
-    graph.origin = kept::lock(&shared.origin).clone();
+    graph.origin = kept_graph::lock(&shared.origin).clone();
     graph.nodes.retain(|status| visitor.reads(status.of.node.name.as_str()));
     if visitor.may_somewhere(May::Derive).is_err() {
         // Paths of this host are for those who may change the graph.

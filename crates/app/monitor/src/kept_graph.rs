@@ -2,7 +2,7 @@
 //!
 //! The file is written whole and renamed by a thread of its own, in the order of the changes; a change is answered once it
 //! is there. A file that cannot be read or run is left where it is, and moved aside only when another graph is applied.
-//! Start with [`first`] and [`Keeper`].
+//! Start with [`first`] and [`GraphKeeper`].
 
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -145,13 +145,13 @@ fn aside(path: &Path) -> PathBuf {
 }
 
 /// Keeps graphs, and answers requests once theirs is kept. Dropping it ends its thread after the last one.
-pub(crate) struct Keeper {
+pub(crate) struct GraphKeeper {
     board: OriginBoard,
     orders: Option<Sender<(Kept, Applied, Answer)>>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Keeper {
+impl GraphKeeper {
     /// Begins to keep graphs in the file of the origin, if it has one.
     ///
     /// # Errors
@@ -180,7 +180,7 @@ impl Keeper {
     }
 }
 
-impl Drop for Keeper {
+impl Drop for GraphKeeper {
     fn drop(&mut self) {
         drop(self.orders.take());
         if self.thread.take().is_some_and(|thread| thread.join().is_err()) {
@@ -253,7 +253,7 @@ mod tests {
     /// Keeps a graph as a monitor with this origin does.
     fn keep_one(origin: Origin, revision: u64, nodes: Vec<Node>) -> (bool, Origin) {
         let board = Arc::new(Mutex::new(origin));
-        let keeper = Keeper::start(Arc::clone(&board)).unwrap();
+        let keeper = GraphKeeper::start(Arc::clone(&board)).unwrap();
         let (answer, answered) = oneshot::channel();
         keeper.applied(nodes, applied(revision), answer);
         let kept = answered.blocking_recv().unwrap().unwrap().lasting;
