@@ -67,7 +67,9 @@ pub(super) fn share_view(listen: SocketAddr) -> anyhow::Result<[String; 2]> {
     let path = format!("/api/views/{VIEW}");
     server.put(&path, None, &json!({ "fields": fields }))?;
     let view = server.get(&path)?;
-    let id = view["read_only_id"].as_str().ok_or_else(|| anyhow!("the monitor server shares no view"))?;
+    let id = view["read_only_id"]
+        .as_str()
+        .ok_or_else(|| anyhow!("the monitor server told no read-only link of the view `{VIEW}`"))?;
     Ok([format!("?view={VIEW}"), format!("?watch={id}")])
 }
 
@@ -94,7 +96,9 @@ impl Viewer {
         let (end, bus) = (Cancellation::new()?, bus.parse::<Bus>()?);
         let ended = end.clone();
         let thread = std::thread::Builder::new().name("viewer".to_owned());
-        let thread = thread.spawn(move || steer(&Node::open(bus)?, &ended)).context("no thread to steer")?;
+        let thread = thread
+            .spawn(move || steer(&Node::open(bus)?, &ended))
+            .context("cannot start the thread that steers the simulation")?;
         Ok(Self { end, thread })
     }
 
