@@ -73,7 +73,8 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<Verdict> {
 fn check() -> anyhow::Result<(usize, Vec<Offence>)> {
     let metadata = Metadata::load()?;
     let files = files::list()?;
-    let machine = machine_paths::Machine::of_checkout(&workspace::root());
+    let root = workspace::root();
+    let machine = machine_paths::Machine::of_checkout(&root);
 
     let mut offences = tiers::check(&metadata.packages);
     offences.extend(names::check_crates(&metadata.packages));
@@ -86,7 +87,7 @@ fn check() -> anyhow::Result<(usize, Vec<Offence>)> {
         offences.extend(names::check_path(&file.path));
         let Some(text) = &file.text else { continue };
         offences.extend(machine.check(&file.path, text));
-        offences.extend(pages::check(&file.path, text, &metadata.packages));
+        offences.extend(pages::check(&file.path, text, &metadata.packages, |name| root.join(name).exists()));
         offences.extend(words::check(&file.path, text));
         offences.extend(proofs::check(&file.path, text, &sources));
         if file.path.ends_with(".rs") {

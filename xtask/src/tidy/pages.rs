@@ -1,4 +1,4 @@
-//! Pages name only crates that exist, at the tier they have.
+//! Pages name only files that exist, and crates at the tier they have.
 
 use super::Offence;
 use crate::workspace::Package;
@@ -6,17 +6,44 @@ use crate::workspace::Package;
 /// Folders whose subfolders are crates.
 const FOLDERS: [&str; 4] = ["crates/pure/", "crates/edge/", "crates/app/", "instruments/"];
 
-/// Checks a Markdown page: `crates/FLOOR/NAME` and `instruments/NAME` anywhere, and table rows like ``| `wire` | pure 3 | … |``.
-pub(super) fn check(path: &str, text: &str, packages: &[Package]) -> Vec<Offence> {
+/// Folders at the root whose files pages name.
+const ROOTS: [&str; 8] =
+    ["crates/", "docs/", "examples/", "instruments/", "python/", "tests/", "web/", "xtask/"];
+
+/// Endings of a name that is one of a file.
+const FILES: [&str; 7] = [".css", ".md", ".mjs", ".py", ".rs", ".toml", ".ts"];
+
+/// Checks a Markdown page: `crates/FLOOR/NAME` and `instruments/NAME` anywhere, files in backticks, and table rows like
+/// ``| `wire` | pure 3 | … |``. `exists` tells whether the checkout has a file.
+pub(super) fn check(
+    path: &str,
+    text: &str,
+    packages: &[Package],
+    exists: impl Fn(&str) -> bool,
+) -> Vec<Offence> {
     if !path.ends_with(".md") {
         return Vec::new();
     }
     let lines = text.lines().enumerate();
     let complaints = lines.flat_map(|(index, line)| {
-        let found = path_complaints(line, packages).into_iter().chain(row_complaint(line, packages));
+        let of_files = absent_files(line, &exists);
+        let found =
+            of_files.into_iter().chain(path_complaints(line, packages)).chain(row_complaint(line, packages));
         found.map(move |message| Offence::new(path, index + 1, message))
     });
     complaints.collect()
+}
+
+/// Files that a line names in backticks and the checkout lacks; a name in capitals stands for any.
+fn absent_files(line: &str, exists: impl Fn(&str) -> bool) -> Vec<String> {
+    let quoted = line.split('`').skip(1).step_by(2);
+    let is_file = |name: &&str| {
+        ROOTS.iter().any(|root| name.starts_with(root))
+            && FILES.iter().any(|ending| name.ends_with(ending))
+            && !name.contains("NAME")
+            && !name.contains(['{', '<', '*', ' '])
+    };
+    quoted.filter(is_file).filter(|name| !exists(name)).map(|name| format!("{name} does not exist")).collect()
 }
 
 fn path_complaints(line: &str, packages: &[Package]) -> Vec<String> {
@@ -64,7 +91,7 @@ mod tests {
             "metadata": { "tallycast": { "floor": "pure", "tier": 3 } },
         }]}))
         .unwrap();
-        check("ARCHITECTURE.md", page, &metadata.packages)
+        check("ARCHITECTURE.md", page, &metadata.packages, |name| name == "crates/pure/wire/src/lib.rs")
             .into_iter()
             .map(|offence| offence.message)
             .collect()
@@ -80,6 +107,17 @@ mod tests {
     fn crates_that_do_not_exist_may_not() {
         assert_eq!(messages("in `crates/edge/warp`."), ["crates/edge/warp does not exist"]);
         assert_eq!(messages("| `warp` | edge 5 | speed |"), ["crate `warp` (edge) does not exist"]);
+    }
+
+    #[test]
+    fn files_that_do_not_exist_may_not_either() {
+        assert_eq!(
+            messages("(`crates/pure/wire/src/old.rs`)"),
+            ["crates/pure/wire/src/old.rs does not exist"]
+        );
+        let any =
+            "`xtask/src/NAME.rs`, `tests/<group>/a.ts`, `tests/*.rs`, `docs/a.md docs/b.md`, `src/c.rs`";
+        assert!(messages(any).is_empty(), "{:?}", messages(any));
     }
 
     #[test]
