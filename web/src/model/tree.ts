@@ -38,8 +38,8 @@ export function matches(stream: Stream, filter: string): boolean {
 export function treeRows(streams: readonly Stream[], options: TreeOptions): readonly Row[] {
   const shown = streams.filter((stream) => matches(stream, options.filter));
   const groups = new Map<string, Stream[]>();
-  for (const stream of [...shown].sort(byName)) {
-    const group = stream.name.split('/').slice(0, -1).join('/');
+  for (const stream of shown.sort(byName)) {
+    const group = groupOf(stream);
     const members = groups.get(group);
     if (members === undefined) groups.set(group, [stream]);
     else members.push(stream);
@@ -47,13 +47,12 @@ export function treeRows(streams: readonly Stream[], options: TreeOptions): read
   return [...groups].flatMap(([group, members]) => groupRows(group, members, options));
 }
 
-const byName = (a: Stream, b: Stream): number => {
-  const [left, right] = [a.name.split('/'), b.name.split('/')];
-  const [leftGroup, rightGroup] = [left.slice(0, -1).join('/'), right.slice(0, -1).join('/')];
-  return compare(leftGroup, rightGroup) || compare(a.name, b.name);
-};
+const groupOf = ({ name }: Stream): string => name.slice(0, Math.max(0, name.lastIndexOf('/')));
 
-const compare = (a: string, b: string): number => a.localeCompare(b, 'en', { numeric: true });
+const byName = (a: Stream, b: Stream): number => collator.compare(groupOf(a), groupOf(b)) || collator.compare(a.name, b.name);
+
+/** Made once: a list of a thousand streams is compared ten thousand times, twice a second. */
+const collator = new Intl.Collator('en', { numeric: true });
 
 function groupRows(group: string, members: readonly Stream[], options: TreeOptions): readonly Row[] {
   if (group === '') return members.flatMap((stream) => streamRows(stream, 0, options));
@@ -108,7 +107,7 @@ export function firstPlots(streams: readonly Stream[]): readonly (readonly { rea
   const first: Stream[] = [];
   const shown = streams.filter((each) => each.channels.length > 0 && each.health !== 'stale' && !each.name.startsWith(STEER_PREFIX));
   for (const stream of shown.sort((a, b) => Number(hasFields(a)) - Number(hasFields(b)) || byName(a, b))) {
-    const group = stream.name.split('/').slice(0, -1).join('/');
+    const group = groupOf(stream);
     if (seen.has(group) || first.length >= FIRST) continue;
     seen.add(group);
     first.push(stream);

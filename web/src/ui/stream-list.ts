@@ -180,7 +180,6 @@ export class StreamList {
     setAttribute(element, 'data-forged', stream.unauthenticDatagrams > 0 ? '' : null);
     setAttribute(element, 'data-plotted', this.#plotted.has(stream.name) ? '' : null);
     setAttribute(element, 'aria-expanded', stream.channels.length > 1 ? String(open) : null);
-    setAttribute(element, 'title', hoverText(stream));
   }
 
   #paintSparks(): void {
@@ -284,6 +283,11 @@ export class StreamList {
       } else this.#choose(key);
     });
     element.addEventListener('dblclick', () => this.#plot(key, 'new'));
+    // Written when it is wanted: its ages and counts change with every message, in a thousand rows.
+    element.addEventListener('pointerenter', () => {
+      const row = this.#rows.find((each) => each.key === key);
+      if (row?.kind === 'stream') setAttribute(element, 'title', hoverText(row.stream));
+    });
     // A finger on the list scrolls it; the row's buttons plot and overlay there.
     element.addEventListener('pointerdown', (event) => {
       if (event.button === 0 && event.pointerType !== 'touch') this.#watchDrag(element, key, event);

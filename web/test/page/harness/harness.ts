@@ -146,18 +146,25 @@ const STROKES = ['lineTo', 'moveTo', 'rect', 'fillRect', 'arc'];
 window.count = async (count) => {
   if (prepared === null) throw new Error('nothing was prepared');
   const { all, frames } = prepared;
-  let documentChanges = 0;
-  const observer = new MutationObserver((records) => { documentChanges += records.length; });
-  observer.observe(document, { subtree: true, childList: true, attributes: true, characterData: true });
   const start = performance.now();
-  const calls = countCanvasCalls(() => {
+  const { calls, documentChanges } = countWork(() => {
     for (let tick = 0; tick < count; tick += 1) showAll(all, frames[tick] ?? [], start + tick * FRAME_MS);
   });
-  documentChanges += observer.takeRecords().length;
-  observer.disconnect();
   const sum = (names: Iterable<string>): number => [...names].reduce((total, name) => total + (calls.get(name) ?? 0), 0);
   return { strokes: sum(STROKES), canvasCalls: sum(calls.keys()), documentChanges };
 };
+
+/** Runs `work`, and counts the calls of every method of canvases and the changes to the document. */
+export function countWork(work: () => void): { readonly calls: ReadonlyMap<string, number>; readonly documentChanges: number } {
+  const observer = new MutationObserver(nothing);
+  observer.observe(document, { subtree: true, childList: true, attributes: true, characterData: true });
+  try {
+    const calls = countCanvasCalls(work);
+    return { calls, documentChanges: observer.takeRecords().length };
+  } finally {
+    observer.disconnect();
+  }
+}
 
 /** Runs `work` while every method of canvases counts its calls. */
 function countCanvasCalls(work: () => void): ReadonlyMap<string, number> {
