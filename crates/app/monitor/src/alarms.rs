@@ -141,12 +141,12 @@ pub(crate) enum Refusal {
 }
 
 impl Alarms {
-    /// Reads the acknowledgements in `path`.
+    /// Reads the acknowledgements in `path`; a file that cannot be read is set aside, and all alarms are unacknowledged.
     ///
     /// # Errors
-    /// [`AlarmsError`] if the file cannot be read.
+    /// [`AlarmsError`] if such a file cannot be set aside: the next acknowledgement would replace it.
     pub(crate) fn open(path: Option<PathBuf>) -> Result<Self, AlarmsError> {
-        let kept = path.as_deref().map(Kept::read).transpose()?.unwrap_or_default();
+        let kept = path.as_deref().map(Kept::restore).transpose()?.unwrap_or_default();
         let board = Board { acknowledged: kept.acknowledged(), count: kept.count, ..Board::default() };
         let (board, writing) = (Mutex::new(board), Mutex::default());
         Ok(Self { board, path, writing, is_stale: AtomicBool::new(false) })

@@ -19,8 +19,6 @@ use crate::config::MonitorConfig;
 
 /// Maximum size of the file: 256 nodes with long settings.
 const MAX_BYTES: usize = 4 << 20;
-/// End of the name that a file which cannot be run has once another graph is applied.
-const REFUSED: &str = ".refused";
 
 /// What the file has.
 #[derive(Serialize, Deserialize)]
@@ -122,9 +120,9 @@ fn read(path: &Path, operators: &[OperatorConfig]) -> Result<Option<Kept>, Strin
     let told = |why: &dyn core::fmt::Display| {
         format!(
             "the graph that was applied last does not run: {}: {why}\n\
-             repair the file and restart, or apply another graph; the file is then moved to {}",
+             repair the file and restart, or apply another graph; the file is then kept beside it as {}.aside-N",
             path.display(),
-            aside(path).display()
+            path.display()
         )
     };
     let text = private_file::read(path, Privacy::Open, MAX_BYTES).map_err(|error| told(&error))?;
@@ -136,12 +134,6 @@ fn read(path: &Path, operators: &[OperatorConfig]) -> Result<Option<Kept>, Strin
 
 fn shown(path: Option<&Path>) -> String {
     path.map(|path| path.display().to_string()).unwrap_or_default()
-}
-
-fn aside(path: &Path) -> PathBuf {
-    let mut aside = path.as_os_str().to_owned();
-    aside.push(REFUSED);
-    aside.into()
 }
 
 /// Keeps graphs, and answers requests once theirs is kept. Dropping it ends its thread after the last one.
@@ -194,7 +186,10 @@ fn keep(path: &Path, board: &OriginBoard, told: &Receiver<(Kept, Applied, Answer
         let mut origin = lock(board).clone();
         // What could not be run is kept beside it: it may be needed.
         if origin.from != From::Applied && origin.problem.is_some() {
-            let _ = std::fs::rename(path, aside(path));
+            match private_file::set_aside(path) {
+                Ok(aside) => tracing::warn!("the graph that did not run is kept as {}", aside.display()),
+                Err(error) => tracing::warn!("the graph that did not run is replaced: {error}"),
+            }
         }
         let written = write(path, &kept);
         origin.from = From::Applied;
@@ -298,7 +293,7 @@ mod tests {
             assert!(problem.contains(why) && problem.contains("repair the file"), "{problem}");
             assert_eq!(std::fs::read_to_string(&path).unwrap(), text, "it is as it was");
             assert!(keep_one(first.origin, 1, vec![thin("20")]).0);
-            assert_eq!(std::fs::read_to_string(aside(&path)).unwrap(), text);
+            assert_eq!(std::fs::read_to_string(folder.path().join("graph.json.aside-1")).unwrap(), text);
             assert_eq!(read(&path, &[]).unwrap().unwrap().node, [thin("20")]);
         }
     }

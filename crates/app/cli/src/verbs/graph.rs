@@ -262,7 +262,8 @@ fn node_text(node: &Value) -> anyhow::Result<String> {
 pub(super) fn read(file: &Path) -> anyhow::Result<Vec<Node>> {
     let named = || file.display().to_string();
     let text = std::fs::read_to_string(file).with_context(named)?;
-    let is_kept = file.extension().is_some_and(|extension| extension == "json" || extension == "refused");
+    let extension = file.extension().map(|extension| extension.to_string_lossy());
+    let is_kept = extension.is_some_and(|extension| extension == "json" || extension.starts_with("aside-"));
     let table: Table = if is_kept {
         let mut table: Table = serde_json::from_str(&text).with_context(named)?;
         table.remove("revision");
@@ -389,7 +390,7 @@ mod tests {
     #[test]
     fn a_graph_that_a_server_kept_can_be_applied_again() {
         let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("graph-7480.json.refused");
+        let path = folder.path().join("graph.json.aside-1");
         std::fs::write(&path, r#"{"revision": 4, "node": [{"name": "a", "kind": "publish", "input": "b"}]}"#)
             .unwrap();
         assert_eq!(read(&path).unwrap().len(), 1);

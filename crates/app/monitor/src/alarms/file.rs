@@ -19,9 +19,7 @@ pub enum AlarmsError {
     #[error("acknowledged alarms: {0}")]
     File(#[source] FileError),
     /// The file is not one of a monitor.
-    #[error(
-        "acknowledged alarms in {path} cannot be read: {cause}\nmove the file away: all alarms are then unacknowledged"
-    )]
+    #[error("acknowledged alarms in {path} cannot be read: {cause}")]
     Content {
         /// The file.
         path: PathBuf,
@@ -61,8 +59,20 @@ impl Kept {
         self.alarms.iter().map(|it| ((it.stream.clone(), it.channel), it.acknowledged.clone())).collect()
     }
 
+    /// Reads the file; one that cannot be read is set aside, and nothing is acknowledged then.
+    pub(super) fn restore(path: &Path) -> Result<Self, AlarmsError> {
+        Self::read(path).or_else(|why| {
+            let aside = private_file::set_aside(path).map_err(AlarmsError::File)?;
+            tracing::warn!(
+                "{why}\nall alarms are unacknowledged; the file is kept as {}: repair it there, and give it back its name",
+                aside.display()
+            );
+            Ok(Self::default())
+        })
+    }
+
     /// Reads the file; one that is not there is empty.
-    pub(super) fn read(path: &Path) -> Result<Self, AlarmsError> {
+    fn read(path: &Path) -> Result<Self, AlarmsError> {
         let text = private_file::read(path, Privacy::Open, MAX_BYTES).map_err(AlarmsError::File)?;
         let content = |cause| AlarmsError::Content { path: path.to_owned(), cause };
         text.map_or_else(|| Ok(Self::default()), |text| serde_json::from_str(&text).map_err(content))

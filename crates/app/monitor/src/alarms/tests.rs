@@ -186,10 +186,24 @@ fn what_cannot_be_kept_is_not_acknowledged() {
     assert!(matches!(told.acknowledge(""), Err(Refusal::Disk(_))));
     assert!(!told.is_acknowledged());
     assert_eq!(told.alarms.acknowledgements(), 0);
+}
+
+#[test]
+fn a_file_that_cannot_be_read_is_set_aside_and_alarms_can_be_acknowledged_again() {
+    let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("alarms.json");
-    std::fs::write(&path, "nothing of ours").unwrap();
-    let error = Alarms::open(Some(path)).unwrap_err().to_string();
-    assert!(error.contains("move the file away"), "{error}");
+    for number in 1..=2 {
+        std::fs::write(&path, format!("{{\"count\": {number}, \"al")).unwrap();
+        let mut told = Told::new(Some(&path));
+        told.tell(event(0, 2, 3));
+        assert!(!told.is_acknowledged());
+        told.acknowledge("known").unwrap();
+        let aside = folder.path().join(format!("alarms.json.aside-{number}"));
+        assert_eq!(std::fs::read_to_string(aside).unwrap(), format!("{{\"count\": {number}, \"al"));
+    }
+    let mut after = Told::new(Some(&path));
+    after.tell(event(0, 2, 3));
+    assert!(after.is_acknowledged());
 }
 
 #[test]

@@ -14,8 +14,6 @@ use sys::private_file::{self, Privacy};
 const SUFFIX: &str = ".json";
 /// The largest file: a document, and the revisions of its fields.
 const MAX_FILE_BYTES: usize = 4 * MAX_DOCUMENT_BYTES;
-/// The most files of one name that are kept aside.
-const MAX_ASIDE: u32 = 1_000;
 
 /// The folder of documents; none if they end with the monitor.
 #[derive(Debug)]
@@ -142,24 +140,18 @@ fn read(path: &Path, name: ViewName) -> Result<Document, String> {
     Document::from_json(name, text.as_bytes()).map_err(|error| words(&error))
 }
 
-/// Renames a file that cannot be used, so that no later document of its name replaces it.
+/// Sets a file aside that cannot be used, so that no later document of its name replaces it.
 fn keep_aside(path: &Path, why: &str) {
-    let aside = |number: u32| path.with_extension(format!("json.aside-{number}"));
-    let free = (1..=MAX_ASIDE).map(aside).find(|aside| !aside.exists());
-    let moved = match &free {
-        Some(aside) => std::fs::rename(path, aside),
-        None => Err(io::ErrorKind::AlreadyExists.into()),
-    };
-    match (moved, free) {
-        (Ok(()), Some(aside)) => tracing::warn!(
+    match private_file::set_aside(path) {
+        Ok(aside) => tracing::warn!(
             "the shared view {} is left out: {why}\nit is kept as {}; repair it there, and give it back its name",
             path.display(),
             aside.display()
         ),
-        (moved, _) => tracing::warn!(
-            "the shared view {} is left out: {why}\nmove it away before a view of this name is saved: it could not be renamed ({:?})",
+        Err(error) => tracing::warn!(
+            "the shared view {} is left out: {why}\nmove it away before a view of this name is saved: {}",
             path.display(),
-            moved.err().map(|error| error.kind())
+            words(&error)
         ),
     }
 }

@@ -13,6 +13,8 @@ use zeroize::Zeroizing;
 use crate::host::process;
 use crate::trust::{self, Purpose, TrustError};
 
+/// The most files of one name that are set aside.
+const MAX_ASIDE: u32 = 1_000;
 /// Room behind a file's size, so that its end is found without a larger buffer: that would leave a copy behind.
 const ROOM_BEHIND_BYTES: usize = 64;
 
@@ -132,6 +134,24 @@ pub fn replace(path: &Path, content: &str) -> Result<(), FileError> {
 /// `Exists` and `System` of [`FileError`].
 pub fn create(path: &Path, content: &str) -> Result<(), FileError> {
     Staged::write(path, content)?.create()
+}
+
+/// Renames a file that cannot be used to `NAME.aside-N`, the first that is free, so that no later content replaces it.
+/// Returns its new path.
+///
+/// # Errors
+/// `System` of [`FileError`], also when 1,000 files of this name were set aside.
+pub fn set_aside(path: &Path) -> Result<PathBuf, FileError> {
+    let failed = |source| FileError::System { action: "rename", path: path.to_owned(), source };
+    let numbered = |number: u32| {
+        let mut aside = path.as_os_str().to_owned();
+        aside.push(format!(".aside-{number}"));
+        PathBuf::from(aside)
+    };
+    let free = (1..=MAX_ASIDE).map(numbered).find(|aside| std::fs::symlink_metadata(aside).is_err());
+    let aside = free.ok_or_else(|| failed(io::ErrorKind::AlreadyExists.into()))?;
+    std::fs::rename(path, &aside).map_err(failed)?;
+    Ok(aside)
 }
 
 impl FileError {
