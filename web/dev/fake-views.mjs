@@ -21,6 +21,34 @@ export function visitorOf(request) {
   return { user: cookies['fake-user'] ?? null, mayWrite: cookies['fake-role'] !== 'reader' };
 }
 
+/** Revision at which each plot was put into the order of a document. */
+export class Places {
+  /** @type {Map<string, number>} */
+  #placed = new Map();
+
+  /** @param {readonly string[]} order @param {number} revision */
+  write(order, revision) {
+    this.#placed = new Map(order.map((id) => [id, this.#placed.get(id) ?? revision]));
+  }
+
+  /**
+   * Returns an edit whose order has the plots, too, that others have placed since a revision.
+   * @param {Record<string, any>} document @param {Record<string, any>} changed @param {number | undefined} known @returns {Record<string, any>}
+   */
+  merged(document, changed, known) {
+    if (known === undefined || changed['order'] === undefined) return changed;
+    const exists = (/** @type {string} */ id) => { const plot = changed[`plot/${id}`]; return plot === undefined ? document[`plot/${id}`] !== undefined : plot !== null; };
+    const order = changed['order'].filter(exists);
+    let behind = 0;
+    for (const id of document['order'] ?? []) {
+      const place = order.indexOf(id);
+      if (place >= 0) behind = place + 1;
+      else if ((this.#placed.get(id) ?? 0) > known && exists(id)) order.splice(behind++, 0, id);
+    }
+    return { ...changed, order };
+  }
+}
+
 /** The shared views of one server. */
 export class FakeViews {
   /** @type {Map<string, Document>} */
@@ -29,6 +57,8 @@ export class FakeViews {
   followers = new Map();
   /** Name of a view → the page that presents. @type {Map<string, Page>} */
   presenters = new Map();
+  /** By name of a view. @type {Map<string, Places>} */
+  #places = new Map();
   /** Edits that were taken, and that were refused. */
   edits = 0;
   refused = 0;
@@ -40,6 +70,9 @@ export class FakeViews {
     const revision = (old?.revision ?? 0) + 1;
     const document = { name, revision, changed: BigInt(Date.now()) * 1_000_000n, by: by ?? '', id: old?.id ?? randomBytes(16).toString('hex'), fields, revisions: Object.fromEntries(Object.keys(fields).map((field) => [field, revision])) };
     this.documents.set(name, document);
+    const places = new Places();
+    places.write(fields['order'] ?? [], revision);
+    this.#places.set(name, places);
     if (old !== undefined) this.#tellWhole(document);
     return document;
   }
@@ -79,7 +112,7 @@ export class FakeViews {
     switch (message.type) {
       case 'follow': this.#follow(page, message); return true;
       case 'unfollow': this.gone(page); return true;
-      case 'edit': this.#edit(page, message.fields); return true;
+      case 'edit': this.#edit(page, message.fields, message.order_revision); return true;
       case 'present': this.#present(page, message.take); return true;
       default: return false;
     }
@@ -107,23 +140,26 @@ export class FakeViews {
     this.#tellWatchers(follower.name);
   }
 
-  /** @param {Page} page @param {Record<string, any>} fields */
-  #edit(page, fields) {
+  /** @param {Page} page @param {Record<string, any>} changed @param {number | undefined} known Revision at which the page was told the order. */
+  #edit(page, changed, known) {
     const follower = this.followers.get(page);
     const document = this.documents.get(follower?.name ?? '');
     if (follower === undefined || document === undefined) return page.say({ type: 'note', level: 'warn', text: 'this page follows no view' });
     const presenter = this.presenters.get(follower.name);
-    const unknown = Object.keys(fields).find((field) => !FIELD.test(field));
+    const unknown = Object.keys(changed).find((field) => !FIELD.test(field));
     const why = follower.readOnly ? 'the link is read-only' : !page.mayWrite ? READER
       : presenter !== undefined && presenter !== page ? `${presenter.user} presents` : unknown !== undefined ? `no field \`${unknown}\`` : '';
     if (why !== '') {
       this.refused += 1;
-      return page.say({ type: 'shared_view_refused', name: follower.name, fields: Object.keys(fields), text: why });
+      return page.say({ type: 'shared_view_refused', name: follower.name, fields: Object.keys(changed), text: why });
     }
+    const places = this.#places.get(follower.name);
+    const fields = places?.merged(document.fields, changed, known) ?? changed;
     this.edits += 1;
     document.revision += 1;
     document.changed = BigInt(Date.now()) * 1_000_000n;
     document.by = page.user ?? '';
+    if (fields['order'] !== undefined) places?.write(fields['order'], document.revision);
     for (const [field, value] of Object.entries(fields)) {
       if (value === null && field.startsWith('plot/')) delete document.fields[field];
       else document.fields[field] = value;

@@ -105,7 +105,12 @@ export function newId(random: () => number): string {
 /** Returns an order of one's own on another base: without what others took away from `old`, with what they added. */
 export function rebasedOrder(old: readonly string[], theirs: readonly string[], mine: readonly string[]): readonly string[] {
   const kept = mine.filter((id) => theirs.includes(id) || !old.includes(id));
-  return insert(kept, theirs, theirs.filter((id) => !old.includes(id) && !kept.includes(id)));
+  return withAdded(kept, theirs.filter((id) => !old.includes(id) || kept.includes(id)));
+}
+
+/** Returns an order with the names of another one that it lacks, each behind the one that it follows there. */
+export function withAdded(order: readonly string[], other: readonly string[]): readonly string[] {
+  return insert(order, other, other.filter((id) => !order.includes(id)));
 }
 
 /** The names in the document's order, each once. */

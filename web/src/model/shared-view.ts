@@ -11,7 +11,7 @@
 import type { Fields } from '../wire/json';
 import type { SharedMessage, Watcher } from '../wire/shared-view';
 import { EMPTY_LAYOUT, type Layout } from './layout';
-import { changedFields, keepIds, merged, newId, placesOf, rebasedOrder, shownOf, type Shown } from './shared-fields';
+import { changedFields, keepIds, merged, newId, placesOf, rebasedOrder, shownOf, withAdded, type Shown } from './shared-fields';
 import type { Target } from './shared-link';
 
 /** A page that follows a document. */
@@ -26,6 +26,8 @@ export interface Following {
   readonly whyNot: string;
   /** The document as the server has it. */
   readonly fields: Fields;
+  /** Revision at which the server told the order of plots last: what others have placed since, this page does not know. */
+  readonly orderRevision: number;
   /** The edit that the server has not answered. */
   readonly inFlight: Fields | null;
   /** What the page shows. */
@@ -167,8 +169,9 @@ function onMessage(session: Session, message: SharedMessage): Step {
   if (session.kind !== 'following' || (message.name !== session.name && message.name !== '')) return stay(session);
   switch (message.type) {
     case 'shared_view_changed': {
-      const inFlight = without(session.inFlight, Object.keys(message.fields));
-      return reshow(session, { ...session, fields: merged(session.fields, message.fields), inFlight }, unsent(session));
+      const orderRevision = message.fields['order'] === undefined ? session.orderRevision : message.revision;
+      const next: Following = { ...session, fields: merged(session.fields, message.fields), orderRevision, inFlight: onItsWay(session, message) };
+      return reshow(session, next, unsent(session));
     }
     case 'shared_view_refused': {
       const inFlight = without(session.inFlight, message.fields);
@@ -190,6 +193,19 @@ function without(edit: Fields | null, names: readonly string[]): Fields | null {
   return kept.length === 0 ? null : Object.fromEntries(kept);
 }
 
+/**
+ * The edit on its way after a change. The order that another page wrote may have been written before this page's order is: then the server
+ * puts the plots that this page adds into it, and here they keep their places until it says so.
+ */
+function onItsWay({ fields, inFlight, you }: Following, { fields: changed, by }: SharedMessage & { readonly type: 'shared_view_changed' }): Fields | null {
+  const left = without(inFlight, Object.keys(changed));
+  if (left === null || by === you || changed['order'] === undefined || inFlight?.['order'] === undefined) return left;
+  const [known, theirs] = [placesOf(fields), placesOf(changed)];
+  const mine = placesOf(inFlight).filter((id) => theirs.includes(id) || (!known.includes(id) && left[`plot/${id}`] !== undefined));
+  const added = mine.some((id) => !theirs.includes(id));
+  return added ? { ...left, order: withAdded(theirs, mine) } : left;
+}
+
 /** A request to follow that brings no document. */
 function onNoDocument(session: Session & { readonly kind: 'joining' }, message: SharedMessage): Step {
   const { target } = session;
@@ -208,7 +224,7 @@ function onDocument(session: Session, message: SharedMessage & { readonly type: 
   const again = session.kind === 'following' && session.name === document.name ? session : null;
   const joined: Following = {
     kind: 'following', target, name: document.name, readOnlyId: document.readOnlyId, you, mayWrite, whyNot,
-    fields: document.fields, inFlight: null, shown: again?.shown ?? { layout: EMPTY_LAYOUT, ids: [] }, texts: {},
+    fields: document.fields, orderRevision: document.revision, inFlight: null, shown: again?.shown ?? { layout: EMPTY_LAYOUT, ids: [] }, texts: {},
     // A document that was replaced comes whole, too, and those who watch it are told only when they change.
     watchers: again?.online === true ? again.watchers : [], settled: again?.online === true && again.settled, resumes: again?.resumes ?? false, online: true,
   };
@@ -247,7 +263,8 @@ function onLayout(session: Following, layout: Layout, random: () => number): Ste
 
 function flush(session: Following): Step {
   const sent = unsent(session);
-  return { ...stay({ ...session, inFlight: sent, texts: {} }), say: [{ type: 'edit', fields: sent }] };
+  const known: Fields = sent['order'] === undefined ? {} : { order_revision: session.orderRevision };
+  return { ...stay({ ...session, inFlight: sent, texts: {} }), say: [{ type: 'edit', fields: sent, ...known }] };
 }
 
 /** Shows what the server has by now, with `mine` over it, which was changed over what it had before. */

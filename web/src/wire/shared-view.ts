@@ -11,6 +11,7 @@ export interface SharedDocument {
   readonly name: string;
   /** Empty for those who follow by it, or may not know it. */
   readonly readOnlyId: string;
+  readonly revision: number;
   readonly fields: Fields;
 }
 
@@ -38,7 +39,7 @@ export interface SharedEntry {
 /** A message about the shared view that this page follows. */
 export type SharedMessage =
   | { readonly type: 'shared_view'; readonly document: SharedDocument; readonly you: string; readonly mayWrite: boolean; readonly whyNot: string }
-  | { readonly type: 'shared_view_changed'; readonly name: string; readonly fields: Fields }
+  | { readonly type: 'shared_view_changed'; readonly name: string; readonly revision: number; readonly by: string; readonly fields: Fields }
   | { readonly type: 'shared_view_refused'; readonly name: string; readonly fields: readonly string[]; readonly text: string }
   | { readonly type: 'shared_view_gone'; readonly name: string }
   | { readonly type: 'watchers'; readonly name: string; readonly watchers: readonly Watcher[] };
@@ -46,7 +47,7 @@ export type SharedMessage =
 /** Reads a document. Its title is one of its fields. */
 export function readDocument(value: unknown): SharedDocument {
   const from = fields(value);
-  return { name: text(from, 'name'), readOnlyId: text(from, 'read_only_id'), fields: fields(from['fields']) };
+  return { name: text(from, 'name'), readOnlyId: text(from, 'read_only_id'), revision: number(from, 'revision'), fields: fields(from['fields']) };
 }
 
 /** Reads a message about a shared view, or null if it is another one. */
@@ -57,7 +58,7 @@ export function readSharedMessage(from: Fields): SharedMessage | null {
     case 'shared_view':
       return { type, document: readDocument(from['document']), you: text(from, 'you'), mayWrite: flag(from, 'may_write'), whyNot: text(from, 'why_not') };
     case 'shared_view_changed':
-      return { type, name, fields: fields(from['fields']) };
+      return { type, name, revision: number(from, 'revision'), by: text(from, 'by'), fields: fields(from['fields']) };
     case 'shared_view_refused':
       return { type, name, fields: list(from, 'fields').filter((field) => typeof field === 'string'), text: text(from, 'text') };
     case 'shared_view_gone':

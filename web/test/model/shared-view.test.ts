@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import { changedFields, fieldsOf, merged, shownOf } from '../../src/model/shared-fields';
+import { Places } from '../../dev/fake-views.mjs';
+import { changedFields, fieldsOf, merged, placesOf, shownOf } from '../../src/model/shared-fields';
 import { ALONE, step, unsent, wantsFlush, type Session, type SessionEvent, type Step } from '../../src/model/shared-view';
 import { chipOf, deletionQuestion, entryFacts } from '../../src/model/shared-words';
 import type { Layout } from '../../src/model/layout';
@@ -10,13 +11,16 @@ import { below, seeded, someChange, somePlot, someShown } from './some-layouts';
 
 /** A server with one document, and a page without a screen. Messages wait until the scene delivers them. */
 class Server {
-  document: Fields;
-  revision = 1;
+  document: Fields = {};
+  revision = 0;
   readonly pages: Page[] = [];
   presenter: Page | null = null;
+  /** Plots that were added by edits, and that none has deleted. */
+  readonly added = new Set<string>();
+  #places = new Places();
 
   constructor(random: () => number) {
-    this.document = fieldsOf(someShown(random));
+    this.replace(random);
   }
 
   hear(page: Page, message: Fields): void {
@@ -29,16 +33,23 @@ class Server {
       case 'present':
         if (page.mayWrite) this.presenter = message['take'] === true ? page : this.presenter === page ? null : this.presenter;
         return this.tell();
-      case 'edit': return this.edit(page, fields(message['fields']));
+      case 'edit': return this.edit(page, fields(message['fields']), typeof message['order_revision'] === 'number' ? message['order_revision'] : undefined);
     }
   }
 
-  edit(page: Page, changed: Fields): void {
+  edit(page: Page, edit: Fields, known: number | undefined): void {
     if (!page.mayWrite || (this.presenter !== null && this.presenter !== page)) {
-      return page.hears({ type: 'shared_view_refused', name: 'rod', fields: Object.keys(changed), text: 'not now' });
+      return page.hears({ type: 'shared_view_refused', name: 'rod', fields: Object.keys(edit), text: 'not now' });
+    }
+    const changed = this.#places.merged(this.document, edit, known);
+    for (const [field, value] of Object.entries(changed)) {
+      const id = field.replace('plot/', '');
+      if (value === null) this.added.delete(id);
+      else if (id !== field && this.document[field] === undefined && placesOf(changed).includes(id)) this.added.add(id);
     }
     this.document = merged(this.document, changed);
     this.revision += 1;
+    if (changed['order'] !== undefined) this.#places.write(placesOf(changed), this.revision);
     for (const each of this.pages) if (each.joined) for (const [field, value] of Object.entries(changed)) each.untold.set(field, { value, by: page.id });
   }
 
@@ -56,6 +67,9 @@ class Server {
   replace(random: () => number): void {
     this.document = fieldsOf(someShown(random));
     this.revision += 1;
+    this.added.clear();
+    this.#places = new Places();
+    this.#places.write(placesOf(this.document), this.revision);
     for (const page of this.pages) if (page.joined) this.whole(page);
   }
 
@@ -172,6 +186,7 @@ describe('pages that follow one view', () => {
       if (turn % 60 === 59) server.replace(random);
     }
     settle(server);
+    expect([...server.added].filter((id) => !placesOf(server.document).includes(id))).toEqual([]);
     for (const page of server.pages) {
       if (page.session.kind !== 'following') continue;
       expect(unsent(page.session)).toEqual({});
@@ -318,6 +333,27 @@ describe('a page', () => {
     deliver(server, other);
     server.inform(anna);
     while (anna.in.length > 0) anna.reads();
+    settle(server);
+    expect([anna.layout.plots.length, other.layout]).toEqual([count + 2, anna.layout]);
+  });
+
+  test.each([['hears of the other\'s first', true], ['is heard first', false]])('that adds a plot in the same round trip as another page, and %s, keeps it', (_, overtaken) => {
+    const { server, pages, random } = joined();
+    const [anna, other] = [pageAt(pages, 0), pageAt(pages, 1)];
+    const count = anna.layout.plots.length;
+    for (const page of [anna, other]) {
+      page.moves({ ...page.layout, plots: [...page.layout.plots, somePlot(random)] });
+      page.does({ type: 'flush' });
+    }
+    const mine = anna.layout.plots.at(-1);
+    if (!overtaken) deliver(server, anna);
+    deliver(server, other);
+    server.inform(anna);
+    while (anna.in.length > 0) {
+      anna.reads();
+      // It is not gone for a moment, either.
+      expect(anna.layout.plots).toContain(mine);
+    }
     settle(server);
     expect([anna.layout.plots.length, other.layout]).toEqual([count + 2, anna.layout]);
   });

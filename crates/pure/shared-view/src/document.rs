@@ -6,7 +6,8 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 use units::WallTime;
 
-use crate::field::{self, is_plot};
+use crate::field::{self, ORDER, is_plot};
+use crate::order::Places;
 use crate::{Edit, MAX_DOCUMENT_BYTES, ReadOnlyId, Refusal, ViewName, WatcherId};
 
 /// Deleted plots that are remembered, so that followers hear of them one by one.
@@ -35,6 +36,7 @@ pub struct Document {
     /// A follower that knows an earlier revision is told the whole document.
     whole_since: u64,
     size_bytes: usize,
+    places: Places,
 }
 
 #[derive(Clone, Debug)]
@@ -96,6 +98,7 @@ impl Document {
             deleted: BTreeMap::new(),
             whole_since: 1,
             size_bytes: 0,
+            places: Places::default(),
         };
         document.write(edit, now, author)?;
         Ok(document)
@@ -145,8 +148,9 @@ impl Document {
     /// Writes the fields of an edit; all of them or none.
     ///
     /// # Errors
-    /// `TooLarge` of [`Refusal`].
+    /// `TooManyPlots` and `TooLarge` of [`Refusal`].
     pub(crate) fn write(&mut self, edit: Edit, now: WallTime, author: Author) -> Result<u64, Refusal> {
+        let edit = self.with_unknown_plots(edit)?;
         let size_bytes = edit.fields().fold(self.size_bytes, |size, (name, value)| {
             let before = self.fields.get(name).map_or(0, |field| size_of(name, &field.value));
             let is_deleted = is_plot(name) && value.is_null();
@@ -167,6 +171,9 @@ impl Document {
                 self.deleted.insert(name, written.clone());
             } else {
                 self.deleted.remove(&name);
+                if name == ORDER {
+                    self.places.write(&value, self.revision);
+                }
                 self.fields.insert(name, Field { value, written: written.clone() });
             }
         }
@@ -181,12 +188,32 @@ impl Document {
     /// # Errors
     /// `TooLarge` of [`Refusal`].
     pub(crate) fn replace(&mut self, edit: Edit, now: WallTime, author: Author) -> Result<u64, Refusal> {
-        let mut next =
-            Self { fields: BTreeMap::new(), deleted: BTreeMap::new(), size_bytes: 0, ..self.clone() };
+        let mut next = Self {
+            fields: BTreeMap::new(),
+            deleted: BTreeMap::new(),
+            size_bytes: 0,
+            places: Places::default(),
+            ..self.clone()
+        };
         next.write(edit, now, author)?;
         next.forget_changes();
         *self = next;
         Ok(self.revision)
+    }
+
+    /// Returns the edit with an order in which plots that its writer did not know have a place, too.
+    fn with_unknown_plots(&self, edit: Edit) -> Result<Edit, Refusal> {
+        let (Some(known), Some(mine), Some(theirs)) =
+            (edit.order_revision(), edit.field(ORDER), self.field(ORDER))
+        else {
+            return Ok(edit);
+        };
+        let exists = |id: &str| {
+            let name = field::plot_field(id);
+            edit.field(&name).or_else(|| self.field(&name)).is_some_and(|plot| !plot.is_null())
+        };
+        let order = self.places.merged(theirs, mine, known, exists);
+        edit.with_order(order)
     }
 
     /// Makes that every follower is told the whole document next.
@@ -280,6 +307,10 @@ impl Document {
         if size_bytes > MAX_DOCUMENT_BYTES {
             return Err(Damage::Fields(Refusal::TooLarge(size_bytes)));
         }
+        let mut places = Places::default();
+        if let Some(order) = fields.get(ORDER) {
+            places.write(&order.value, order.written.revision);
+        }
         Ok(Self {
             name,
             revision,
@@ -290,6 +321,7 @@ impl Document {
             deleted: BTreeMap::new(),
             whole_since: revision,
             size_bytes,
+            places,
         })
     }
 }

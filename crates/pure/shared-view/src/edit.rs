@@ -4,14 +4,18 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-use crate::{Refusal, field};
+use crate::Refusal;
+use crate::field::{self, MAX_ORDER, ORDER};
 
 /// The most fields of one edit.
 pub const MAX_EDIT_FIELDS: usize = 64;
 
 /// Fields with their new values, each of which fits its field. `null` deletes a plot.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Edit(BTreeMap<String, Value>);
+pub struct Edit {
+    fields: BTreeMap<String, Value>,
+    order_revision: Option<u64>,
+}
 
 impl Edit {
     /// Checks the fields of an edit.
@@ -34,16 +38,41 @@ impl Edit {
             return Err(Refusal::TooManyFields(fields.len()));
         }
         fields.iter().try_for_each(|(name, value)| field::check(name, value))?;
-        Ok(Self(fields.into_iter().collect()))
+        Ok(Self { fields: fields.into_iter().collect(), order_revision: None })
+    }
+
+    /// Returns the edit of a writer who was told the order last at this revision: plots that others have placed since keep
+    /// a place in its order.
+    #[must_use]
+    pub const fn knowing_order(mut self, revision: u64) -> Self {
+        self.order_revision = Some(revision);
+        self
     }
 
     /// Returns the fields with their new values.
     pub fn fields(&self) -> impl Iterator<Item = (&str, &Value)> {
-        self.0.iter().map(|(name, value)| (name.as_str(), value))
+        self.fields.iter().map(|(name, value)| (name.as_str(), value))
+    }
+
+    pub(crate) fn field(&self, name: &str) -> Option<&Value> {
+        self.fields.get(name)
+    }
+
+    pub(crate) const fn order_revision(&self) -> Option<u64> {
+        self.order_revision
+    }
+
+    /// Returns the edit with another order.
+    pub(crate) fn with_order(mut self, order: Vec<String>) -> Result<Self, Refusal> {
+        if order.len() > MAX_ORDER {
+            return Err(Refusal::TooManyPlots(order.len()));
+        }
+        self.fields.insert(ORDER.to_owned(), order.into());
+        Ok(self)
     }
 
     pub(crate) fn into_fields(self) -> impl Iterator<Item = (String, Value)> {
-        self.0.into_iter()
+        self.fields.into_iter()
     }
 }
 

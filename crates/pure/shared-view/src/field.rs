@@ -25,6 +25,8 @@ const MAX_SOURCE_CHARACTERS: usize = 512;
 const MAX_CELLS: u64 = 1_000;
 /// Prefix of the fields that are plots.
 const PLOT: &str = "plot/";
+/// Name of the field that is the order of plots.
+pub(crate) const ORDER: &str = "order";
 
 /// What a field is, by its name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -58,6 +60,11 @@ pub(crate) fn is_plot(name: &str) -> bool {
     name.starts_with(PLOT)
 }
 
+/// Returns the name of the field that is this plot.
+pub(crate) fn plot_field(id: &str) -> String {
+    format!("{PLOT}{id}")
+}
+
 fn kind_of(name: &str) -> Option<Kind> {
     Some(match name {
         "title" => Kind::Title,
@@ -65,7 +72,7 @@ fn kind_of(name: &str) -> Option<Kind> {
         "window" => Kind::Window,
         "cursors" => Kind::Cursors,
         "single" => Kind::Single,
-        "order" => Kind::Order,
+        ORDER => Kind::Order,
         _ => return name.strip_prefix(PLOT).filter(|id| is_plot_id(id)).map(|_| Kind::Plot),
     })
 }

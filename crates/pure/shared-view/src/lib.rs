@@ -11,6 +11,7 @@ mod edit;
 mod field;
 mod name;
 mod news;
+mod order;
 mod refusal;
 mod views;
 mod watching;

@@ -1,6 +1,7 @@
 //! Reasons why something about a shared view is refused, each with what to do.
 
 use crate::edit::MAX_EDIT_FIELDS;
+use crate::field::MAX_ORDER;
 use crate::views::{MAX_DOCUMENT_BYTES, MAX_DOCUMENTS};
 
 /// The longest part of a refused text that is repeated, in characters.
@@ -55,6 +56,11 @@ pub enum Refusal {
         /// What is wrong with its value.
         problem: String,
     },
+    /// Together with plots that others have added, there are too many.
+    #[error(
+        "a shared view has at most {MAX_ORDER} plots, not {0}: others have added some at the same time\nremove plots, or make a second view"
+    )]
+    TooManyPlots(usize),
     /// The document would become too large.
     #[error(
         "a shared view has at most {MAX_DOCUMENT_BYTES} bytes, not {0}\nremove plots, traces or notes, or make a second view"
@@ -105,6 +111,7 @@ impl Refusal {
             Self::TooManyFields(_) => "too_many_fields",
             Self::Field(_) => "field",
             Self::Value { .. } => "value",
+            Self::TooManyPlots(_) => "too_many_plots",
             Self::TooLarge(_) => "too_large",
             Self::TooManyViews => "too_many_views",
             Self::Presented(_) => "presented",

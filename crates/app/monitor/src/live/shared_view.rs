@@ -19,7 +19,11 @@ enum ViewMessage {
     /// Follow no longer.
     Unfollow,
     /// Write these fields.
-    Edit { fields: Map<String, Value> },
+    Edit {
+        fields: Map<String, Value>,
+        /// Revision at which the page was told the order last.
+        order_revision: Option<u64>,
+    },
     /// Take the presentation, or give it up.
     Present { take: bool },
 }
@@ -45,7 +49,7 @@ impl Connection {
                 self.leave_shared_view();
                 Ok(())
             }
-            Ok(ViewMessage::Edit { fields }) => self.edit_view(fields).await,
+            Ok(ViewMessage::Edit { fields, order_revision }) => self.edit_view(fields, order_revision).await,
             Ok(ViewMessage::Present { take }) => {
                 let watcher = self.watcher();
                 match self.shared.shared_views.change(|views| views.present(watcher, take)) {
@@ -78,7 +82,11 @@ impl Connection {
         self.refuse(&one_line(&refusal.to_string())).await
     }
 
-    async fn edit_view(&mut self, fields: Map<String, Value>) -> Result<(), Gone> {
+    async fn edit_view(
+        &mut self,
+        fields: Map<String, Value>,
+        order_revision: Option<u64>,
+    ) -> Result<(), Gone> {
         let watcher = self.watcher();
         let names: Vec<String> = fields.keys().cloned().collect();
         let board = &self.shared.shared_views;
@@ -90,7 +98,10 @@ impl Connection {
             Err(_) => Ok(()),
         });
         let edit = match &rights {
-            Ok(()) => Edit::new(fields),
+            Ok(()) => Edit::new(fields).map(|edit| match order_revision {
+                Some(revision) => edit.knowing_order(revision),
+                None => edit,
+            }),
             Err(refused) => Err(Refusal::Right(refused.line())),
         };
         if let Err(refused) = &rights {
