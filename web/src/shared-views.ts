@@ -44,6 +44,7 @@ export class SharedViews {
     this.#panel = new ViewsPanel({
       onAction: (action) => this.#act(action),
       onNotes: (text) => this.#take({ type: 'text', field: 'notes', text }),
+      onTitle: (text) => this.#take({ type: 'text', field: 'title', text }),
       fetch: fetchViews,
       follow: (name) => this.#take({ type: 'follow', target: { kind: 'view', name } }),
       copy: (name) => this.#copy(name),

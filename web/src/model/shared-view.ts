@@ -129,7 +129,7 @@ export function step(session: Session, event: SessionEvent, random: () => number
     case 'layout':
       return session.kind === 'following' ? onLayout(session, event.layout, random) : stay(session);
     case 'text':
-      return stay(session.kind === 'following' && hindrance(session) === '' ? { ...session, texts: { ...session.texts, [event.field]: event.text } } : session);
+      return session.kind === 'following' ? onText(session, event.field, event.text) : stay(session);
     case 'flush':
       return session.kind === 'following' && wantsFlush(session) ? flush(session) : stay(session);
     case 'leave':
@@ -259,6 +259,13 @@ function onLayout(session: Following, layout: Layout, random: () => number): Ste
   if (!changed) return stay({ ...session, shown });
   const why = hindrance(session);
   return why === '' ? stay({ ...session, shown }) : leave(session, why);
+}
+
+function onText(session: Following, field: 'title' | 'notes', text: string): Step {
+  const why = hindrance(session);
+  // A new session, so that the old text is shown again.
+  if (why !== '') return { ...stay({ ...session }), remark: `The ${field} did not change: ${why}` };
+  return stay({ ...session, texts: { ...session.texts, [field]: text } });
 }
 
 function flush(session: Following): Step {

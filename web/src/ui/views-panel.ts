@@ -11,6 +11,7 @@ import type { Zone } from '../model/time';
 import type { SharedEntry } from '../wire/shared-view';
 import { byId, el, setAttribute, setText } from './dom';
 import { words } from './steering-panel';
+import { ViewTitle } from './view-title';
 
 /** What the buttons of the panel do. */
 export type ViewsAction = 'present' | 'stop' | 'leave' | 'rejoin' | 'forget' | 'link' | 'watch-link' | 'fork-link';
@@ -19,6 +20,7 @@ export type ViewsAction = 'present' | 'stop' | 'leave' | 'rejoin' | 'forget' | '
 export interface ViewsListener {
   onAction(action: ViewsAction): void;
   onNotes(text: string): void;
+  onTitle(text: string): void;
   fetch(): Promise<readonly SharedEntry[]>;
   /** Follows a view. */
   follow(name: string): void;
@@ -41,7 +43,7 @@ const PRECONDITION_FAILED = 412;
 export class ViewsPanel {
   readonly #element = byId('views', HTMLElement);
   readonly #current = el('section', { class: 'view-current', 'aria-label': 'The view that this page follows' });
-  readonly #title = el('h3');
+  readonly #title: ViewTitle;
   readonly #state = el('p', { class: 'view-state', role: 'status' });
   readonly #watchers = el('ul', { class: 'view-watchers', 'aria-label': 'Pages that follow' });
   readonly #notes = el('textarea', { rows: '3', maxlength: '10000', 'aria-label': 'Notes', placeholder: 'Notes for all who follow' });
@@ -62,7 +64,8 @@ export class ViewsPanel {
   constructor(readonly listener: ViewsListener) {
     this.#save = new SaveForm((title, replaced) => this.#onSave(title, replaced), () => this.#entries ?? []);
     this.#notes.addEventListener('change', () => listener.onNotes(this.#notes.value));
-    this.#current.append(this.#title, this.#state, this.#watchers, this.#notes, this.#buttons, this.#link);
+    this.#title = new ViewTitle((text) => listener.onTitle(text));
+    this.#current.append(this.#title.element, this.#state, this.#watchers, this.#notes, this.#buttons, this.#link);
     const close = el('button', { type: 'button', class: 'icon-button', 'aria-label': 'Close the views (v)', title: 'Close (v)', text: '×', on: { click: () => this.toggle(false) } });
     this.#element.append(
       el('header', { class: 'panel-header' }, el('h2', { text: 'Views' }), close),
@@ -99,9 +102,12 @@ export class ViewsPanel {
 
   /** Shows how the page stands to its view, and why the visitor may save none. */
   show(session: Session, barred: string): void {
+    const renamed = session.kind === 'following' && this.#session.kind === 'following' && titleOf(session) !== titleOf(this.#session);
     this.#session = session;
     this.#barred = barred;
-    if (this.isOpen) this.#render();
+    if (!this.isOpen) return;
+    this.#render();
+    if (renamed) void this.#fetch();
   }
 
   /** Shows a link that the browser did not let the page copy. */
@@ -119,7 +125,7 @@ export class ViewsPanel {
     this.#current.hidden = chip === null;
     if (chip === null) return;
     const following = session.kind === 'following' ? session : null;
-    setText(this.#title, following === null ? chip.title : titleOf(following));
+    this.#title.show(following, chip.title);
     setText(this.#state, following === null ? chip.facts : following.online ? `${capital(standing(following))}. ${consequence(following)}` : `${capital(chip.facts)}.`);
     this.#renderWatchers(following);
     this.#renderNotes(following);
@@ -307,7 +313,8 @@ class SaveForm {
     this.#submit.disabled = true;
     try {
       await this.save(title, replaced);
-      this.#title.value = '';
+      // Unless the next name is being written.
+      if (this.#title.value.trim() === title) this.#title.value = '';
     } catch (error) {
       if (error instanceof Refused && error.status === PRECONDITION_FAILED) this.#offer(nameOfTitle(title));
       else setText(this.#note, words(error));

@@ -149,6 +149,25 @@ describe('a view that is followed', () => {
     fake.views.presenters.clear();
   });
 
+  test('is given another title by those who may write, and others are told why not', async () => {
+    const [anna, reader] = [await opened('anna'), await opened('carl', 'reader')];
+    await says(anna, 'all may edit · 2 watch');
+    for (const page of [anna, reader]) await page.keyboard.press('v');
+    const title = anna.getByLabel('Title', { exact: true });
+    await title.fill('  Cold rod ');
+    await title.press('Enter');
+    await says(reader, 'Cold rod');
+    await until('its entry in the list', async () => (await anna.locator('.view-list').innerText()).includes('Cold rod'));
+    expect([fake.views.documents.get('rod')?.fields['title'], await title.inputValue()]).toEqual(['Cold rod', 'Cold rod']);
+    await title.fill('not this');
+    await title.press('Escape');
+    expect([await title.inputValue(), await anna.locator('#views').isVisible()]).toEqual(['Cold rod', true]);
+    await reader.getByLabel('Title', { exact: true }).focus();
+    await reader.keyboard.type('Mine');
+    expect(await reader.locator('.view-heading .view-note').innerText()).toBe('The title cannot be changed here: this visitor may read, not change.');
+    expect([await reader.getByLabel('Title', { exact: true }).inputValue(), fake.views.documents.get('rod')?.fields['title']]).toEqual(['Cold rod', 'Cold rod']);
+  });
+
   test('that is deleted leaves its plots on the page', async () => {
     const [anna, ben] = [await opened('anna'), await opened('ben')];
     await anna.keyboard.press('v');
@@ -193,6 +212,7 @@ describe('the panel of views', () => {
     expect(pages.errors.splice(0).join()).toContain('412');
     await page.getByRole('button', { name: 'Replace rod' }).click();
     await until('another view', () => fake.views.documents.get('rod')?.fields['order'].length === 1);
+    await until('the answer', async () => (await name.inputValue()) === '');
     await name.fill('плазма');
     await name.press('Enter');
     await until('why not', async () => (await page.locator('.view-save .view-note').innerText()).startsWith('A name needs letters'));
@@ -264,7 +284,12 @@ describe('the panel of views', () => {
     await page.locator('#shared-chip').tap();
     await page.getByRole('button', { name: 'Present', exact: true }).last().tap();
     await says(page, 'you present');
-    const sizes = await page.locator('#views button:visible').evaluateAll((buttons) => buttons.map((button) => button.getBoundingClientRect().height));
+    const title = page.getByLabel('Title', { exact: true });
+    await title.tap();
+    await title.fill('By finger');
+    await page.locator('#views h2').tap();
+    await until('the title', () => fake.views.documents.get('rod')?.fields['title'] === 'By finger');
+    const sizes = await page.locator('#views button:visible, #views .view-title').evaluateAll((buttons) => buttons.map((button) => button.getBoundingClientRect().height));
     expect(sizes.every((height) => height >= 44)).toBe(true);
     await page.getByLabel('Close the views (v)').tap();
     expect(await page.locator('#views').isVisible()).toBe(false);
