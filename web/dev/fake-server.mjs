@@ -326,7 +326,7 @@ class Viewer {
     else if (message.type === 'close') this.views.delete(message.view);
     else if (message.type === 'visible') this.visible = message.visible;
     else if (message.type === 'watch_account') this.watch(message.stream);
-    else if (message.type === 'shown') for (const view of this.views.values()) view.inFlight = view.inFlight.filter((n) => n !== message.frame);
+    else if (message.type === 'shown') for (const view of this.views.values()) view.inFlight = view.inFlight.filter((n) => !message.frames.includes(n));
   }
 
   /** @param {string | null} stream */

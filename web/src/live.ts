@@ -32,6 +32,10 @@ export interface Listener {
 
 /** Requests that change faster than this (a drag) are joined: each costs the server a pass over its memory. */
 const JOIN_MS = 30;
+/** The most frames that the server lets one message confirm. */
+const MAX_CONFIRMED = 128;
+/** Frames of one moment are confirmed together: one message instead of one for each plot. */
+const CONFIRM_MS = 4;
 /** Time without messages after which a connection counts as dead: the server sends every second. */
 const SILENCE_MS = 8_000;
 
@@ -45,6 +49,9 @@ export class Live {
   #flush: ReturnType<typeof setTimeout> | undefined;
   readonly #views = new Map<number, string>();
   readonly #pending = new Set<number>();
+  /** Frames drawn and not confirmed. */
+  #drawn: number[] = [];
+  #confirm: ReturnType<typeof setTimeout> | undefined;
   readonly #kept = new KeptColumns();
   #account: string | null = null;
   #visible = true;
@@ -124,11 +131,20 @@ export class Live {
 
   /** Gives the credit of a frame back. */
   shown(frame: number): void {
-    this.#send({ type: 'shown', frame });
+    this.#drawn.push(frame);
+    this.#confirm ??= setTimeout(() => this.#sendDrawn(), CONFIRM_MS);
+  }
+
+  #sendDrawn(): void {
+    this.#confirm = undefined;
+    const frames = this.#drawn.splice(0);
+    for (let first = 0; first < frames.length; first += MAX_CONFIRMED) this.#send({ type: 'shown', frames: frames.slice(first, first + MAX_CONFIRMED) });
   }
 
   #opened(socket: WebSocket): void {
     if (socket !== this.#socket) return;
+    // Numbers of the connection before.
+    this.#drawn = [];
     this.#attempt = 0;
     this.#lostAtMs = null;
     this.listener.onConnection({ kind: 'open' });

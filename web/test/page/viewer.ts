@@ -67,7 +67,7 @@ export class Viewer {
     const frame = decodeViewFrame(data);
     this.frames += 1;
     this.newest = frame.traces[0]?.newest ?? this.newest;
-    this.#socket.send(JSON.stringify({ type: 'shown', frame: frame.frame }));
+    this.#socket.send(JSON.stringify({ type: 'shown', frames: [frame.frame] }));
   }
 
   #read(text: string): void {

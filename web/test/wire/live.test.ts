@@ -83,6 +83,22 @@ test('a frame that cannot be read may have been of any view: each begins anew wh
   expect([shown, asked(socket)]).toEqual([[1, 2], [2]]);
 });
 
+test('frames of one moment are confirmed with one message, those of a connection before with none', () => {
+  const socket = follow();
+  for (const number of [3, 4, 5]) socket.onmessage({ data: frame(9, number, 0, 0) });
+  vi.advanceTimersByTime(20);
+  expect(socket.sent).toEqual(['{"type":"shown","frames":[3,4,5]}']);
+  for (let number = 6; number < 136; number += 1) socket.onmessage({ data: frame(9, number, 0, 0) });
+  vi.advanceTimersByTime(20);
+  // The server lets one message confirm 128.
+  expect(socket.sent.slice(1).map((text) => (JSON.parse(text) as { frames: number[] }).frames.length)).toEqual([128, 2]);
+  socket.sent.length = 0;
+  socket.onmessage({ data: frame(9, 136, 0, 0) });
+  socket.onopen();
+  vi.advanceTimersByTime(20);
+  expect(socket.sent.filter((text) => text.includes('shown'))).toEqual([]);
+});
+
 test('a connection that was closed is not made again before the listener has checked the permission', () => {
   follow().onclose({ reason: 'the session has ended' });
   vi.advanceTimersByTime(60_000);

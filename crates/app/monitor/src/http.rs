@@ -158,6 +158,7 @@ mod tests {
             (viewer::MAX_VIEWS, "views of one page"),
             (view::MAX_TRACES, "traces of one view"),
             (viewer::MAX_UNDER_WAY, "frames of one view sent and not confirmed"),
+            (viewer::MAX_CONFIRMED, "frames confirmed by one message"),
             (MAX_MESSAGE_BYTES, "bytes of a message or of a request's body"),
             (range::MAX_POINTS as usize, "columns of a view, and points of a range"),
             (exports::MAX_VALUES as usize, "values of an export of samples"),

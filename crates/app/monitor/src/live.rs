@@ -11,13 +11,15 @@ use std::time::{Duration, Instant};
 
 use access::May;
 use axum::extract::ws::{CloseFrame, Message, WebSocket, close_code};
+use futures_util::SinkExt as _;
 use serde_json::json;
 use tokio::sync::mpsc;
+use tokio::time::error::Elapsed;
 use tokio::time::{sleep_until, timeout};
 
 use crate::account::account_of;
 use crate::admission::Visitor;
-use crate::clock;
+use crate::clock::{self, Moment};
 use crate::config::MAX_MESSAGE_BYTES;
 use crate::connections::{Closed, Due, Liveness};
 use crate::refused::Reason;
@@ -26,11 +28,11 @@ use crate::revocation::{CLOSE_PATIENCE, CloseReason, revoked};
 use crate::server_info::ServerInfo;
 use crate::shared::Shared;
 use crate::stored::{HistoryStore, StoreFailure, StoredRequest, StoredSpan};
-use crate::viewer::{MAX_VIEWS, PageMessage, Scenery, StoreQuestion, Viewer};
+use crate::viewer::{MAX_VIEWS, PageMessage, Scenery, StoreQuestion, Viewer, confirmed_by};
 use crate::viewers::ViewerSlot;
 
-/// Interval at which due frames are checked: twice the frame rate.
-const FRAME_CHECK_INTERVAL: Duration = Duration::from_millis(16);
+/// Frames that are made within this time are of one moment.
+const MOMENT: Duration = Duration::from_millis(10);
 /// Interval at which lists and accounts are sent.
 const TELL: Duration = Duration::from_millis(500);
 /// Interval at which the viewer's own losses are sent.
@@ -58,6 +60,7 @@ pub(crate) async fn serve(socket: WebSocket, shared: Arc<Shared>, slot: ViewerSl
         answer,
         told: Instant::now(),
         told_losses: Instant::now(),
+        next_look: Instant::now(),
         liveness,
         noted: String::new(),
         visitor: visitor.clone(),
@@ -84,6 +87,8 @@ struct Connection {
     answer: mpsc::Sender<Answers>,
     told: Instant,
     told_losses: Instant,
+    /// When a frame may be due next.
+    next_look: Instant,
     liveness: Liveness,
     /// The last note, which is not repeated.
     noted: String,
@@ -127,7 +132,15 @@ impl Connection {
                 Ok(()) = shared_views.changed(), if self.follows_view => {}
                 heard = self.socket.recv() => {
                     self.liveness.heard();
-                    self.hear(heard).await?;
+                    if let Some(frames) = confirmation(&heard) {
+                        self.viewer.confirm(&frames);
+                        // Nothing follows from it until the next look, which confirmations without end do not prevent.
+                        if Instant::now() < self.next_look {
+                            continue;
+                        }
+                    } else {
+                        self.hear(heard).await?;
+                    }
                 }
                 () = sleep_until(next) => self.check_liveness().await?,
             }
@@ -138,7 +151,7 @@ impl Connection {
 
     fn next_look(&self) -> Instant {
         let next = if self.viewer.watches() {
-            Instant::now() + FRAME_CHECK_INTERVAL
+            self.next_look
         } else if self.viewer.visible {
             self.told + TELL
         } else {
@@ -241,17 +254,25 @@ impl Connection {
             self.say(self.viewer.browser_account().to_string()).await?;
         }
         self.ask_store();
-        while let Some(frame) = self.frame() {
+        // Views of one moment stay together: they are due again at one time, and cost one write.
+        let mut now = clock::now();
+        let mut has_fed = false;
+        while let Some(frame) = self.frame(now) {
             self.slot.count(self.viewer.counts());
-            self.send(Message::Binary(frame.into())).await?;
+            self.feed(Message::Binary(frame.into())).await?;
+            has_fed = true;
+            if now.steady.elapsed() > MOMENT {
+                now = clock::now();
+            }
         }
         self.slot.count(self.viewer.counts());
-        Ok(())
+        self.next_look = self.viewer.next_look(now.steady);
+        if has_fed { self.flush().await } else { Ok(()) }
     }
 
-    fn frame(&mut self) -> Option<Vec<u8>> {
+    fn frame(&mut self, now: Moment) -> Option<Vec<u8>> {
         let began = Instant::now();
-        let frame = self.viewer.frame(scenery(&self.shared))?;
+        let frame = self.viewer.frame(Scenery { history: &self.shared.history, now })?;
         self.viewer.took(began.elapsed());
         Some(frame)
     }
@@ -323,15 +344,38 @@ impl Connection {
     }
 
     async fn send(&mut self, message: Message) -> Result<(), Gone> {
-        let slots = &self.shared.slots;
-        match timeout(slots.bounds.patience, self.socket.send(message)).await {
+        let sent = timeout(self.shared.slots.bounds.patience, self.socket.send(message)).await;
+        self.unless_gone(sent)
+    }
+
+    /// Sends a message with those that follow: [`Self::flush`] ends it.
+    async fn feed(&mut self, message: Message) -> Result<(), Gone> {
+        let fed = timeout(self.shared.slots.bounds.patience, self.socket.feed(message)).await;
+        self.unless_gone(fed)
+    }
+
+    async fn flush(&mut self) -> Result<(), Gone> {
+        let flushed = timeout(self.shared.slots.bounds.patience, self.socket.flush()).await;
+        self.unless_gone(flushed)
+    }
+
+    fn unless_gone(&self, sent: Result<Result<(), axum::Error>, Elapsed>) -> Result<(), Gone> {
+        match sent {
             Ok(Ok(())) => Ok(()),
             Ok(Err(_)) => Err(Gone),
             Err(_) => {
-                slots.tally.closed(Closed::Stalled, &self.slot.source);
+                self.shared.slots.tally.closed(Closed::Stalled, &self.slot.source);
                 Err(Gone)
             }
         }
+    }
+}
+
+/// Returns the frames that the page has drawn, if that is all that it says.
+fn confirmation(heard: &Option<Result<Message, axum::Error>>) -> Option<Vec<u32>> {
+    match heard {
+        Some(Ok(Message::Text(text))) => confirmed_by(text),
+        _ => None,
     }
 }
 

@@ -5,6 +5,7 @@
 //! window meanwhile are counted as lost in stage `browser`. Time is an argument, frames are returned as bytes; the
 //! socket is in `live.rs`. Start with [`Viewer::frame`].
 
+mod delivery;
 mod form;
 mod kept;
 mod pace;
@@ -15,7 +16,7 @@ mod trace;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use sample::ColumnGrid;
 use serde::Deserialize;
@@ -26,6 +27,7 @@ use wire::{FrameAddress, TraceShape, TraceState, ViewFrame};
 use crate::clock::Moment;
 use crate::history::{History, StreamSlot};
 use crate::view::{Trace, ViewRequest, state_of};
+use delivery::Delivery;
 use form::as_read_by;
 use kept::Kept;
 use pace::{Allowance, Pace};
@@ -33,14 +35,12 @@ use pictures::{PictureRequest, PictureView};
 use rendition::{Drawing, Rendition, Series};
 use trace::edge;
 
+pub(crate) use delivery::{MAX_CONFIRMED, MAX_UNDER_WAY, confirmed_by};
 pub(crate) use questions::StoreQuestion;
 pub(crate) use rendition::{RenditionCounts, Renditions};
 
 /// The most views of one viewer.
 pub(crate) const MAX_VIEWS: usize = 64;
-/// Maximum number of frames of one view sent and not confirmed: one is drawn while the next is in flight.
-pub(crate) const MAX_UNDER_WAY: usize = 2;
-
 /// Message of a page.
 #[derive(Debug, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
@@ -53,8 +53,12 @@ pub(crate) enum PageMessage {
     Close { view: u32 },
     /// Visibility of the page.
     Visible { visible: bool },
-    /// A frame was drawn: its credit is returned.
-    Shown { frame: u32 },
+    /// Frames were drawn, or one: their credit is returned.
+    Shown {
+        frame: Option<u32>,
+        #[serde(default)]
+        frames: Vec<u32>,
+    },
     /// Stream whose account is requested.
     WatchAccount { stream: Option<String> },
 }
@@ -76,6 +80,9 @@ impl PageMessage {
         match self {
             Self::View(request) => request.check(),
             Self::Picture(request) => request.check(),
+            Self::Shown { frames, .. } if frames.len() > MAX_CONFIRMED => {
+                Err(format!("a message confirms at most {MAX_CONFIRMED} frames, not {}", frames.len()))
+            }
             Self::Close { .. } | Self::Visible { .. } | Self::Shown { .. } | Self::WatchAccount { .. } => {
                 Ok(())
             }
@@ -115,19 +122,6 @@ struct View {
     /// The rendition that the page has.
     shown: Option<Arc<Rendition>>,
     delivery: Delivery,
-}
-
-/// Delivery of a view's frames. It is kept when the page changes the content of the view.
-#[derive(Debug, Default)]
-struct Delivery {
-    /// The frames sent and not confirmed.
-    under_way: Vec<u32>,
-    pace: Pace,
-    /// Earliest time of the next frame.
-    next_at: Option<Instant>,
-    /// True while the store is being asked.
-    asking: bool,
-    asked_at: Option<Instant>,
 }
 
 /// A frame that a page is to be sent.
@@ -197,11 +191,9 @@ impl Viewer {
                 self.pictures.remove(&view);
             }
             PageMessage::Visible { visible } => self.visible = visible,
-            PageMessage::Shown { frame } => {
-                let views = self.views.values_mut().map(|view| &mut view.delivery);
-                let mut deliveries = views.chain(self.pictures.values_mut().map(|view| &mut view.delivery));
-                let confirmed = deliveries.any(|delivery| delivery.confirm(frame));
-                self.shown += u32::from(confirmed);
+            PageMessage::Shown { frame, frames } => {
+                self.confirm(&frames);
+                self.confirm(frame.as_slice());
             }
             PageMessage::WatchAccount { stream } => self.watched = stream,
         }
@@ -265,7 +257,10 @@ impl Viewer {
             return None;
         }
         let turn = self.turn;
-        let mut numbers: Vec<u32> = self.views.keys().chain(self.pictures.keys()).copied().collect();
+        let views = self.views.iter().map(|(number, view)| (number, &view.delivery));
+        let all = views.chain(self.pictures.iter().map(|(number, view)| (number, &view.delivery)));
+        let mut numbers: Vec<u32> =
+            all.filter(|(_, delivery)| delivery.may_send(now)).map(|(number, _)| *number).collect();
         numbers.sort_unstable_by_key(|number| (*number < turn, *number));
         for number in numbers {
             if self.pictures.contains_key(&number) {
@@ -275,9 +270,6 @@ impl Viewer {
                 continue;
             }
             let view = self.views.get_mut(&number).expect("listed a moment ago");
-            if view.delivery.next_at.is_some_and(|at| now < at) {
-                continue;
-            }
             let Some(due) = view.due(scenery) else { continue };
             if view.delivery.under_way.len() >= MAX_UNDER_WAY || self.allowance.is_spent(now) {
                 view.delivery.next_at = Some(now + Pace::FRAME);
@@ -471,25 +463,6 @@ impl View {
                 slot.lost_in_browser(count);
             }
         }
-    }
-}
-
-impl Delivery {
-    /// Takes a frame's credit back; `false` if it was not this view's.
-    fn confirm(&mut self, frame: u32) -> bool {
-        let place = self.under_way.iter().position(|number| *number == frame);
-        place.map(|place| self.under_way.swap_remove(place)).is_some()
-    }
-
-    fn sent(&mut self, frame: u32, now: Instant) {
-        self.under_way.push(frame);
-        self.pace.made(now);
-        self.next_at = Some(now + Pace::FRAME);
-    }
-
-    /// Returns whether the store may be asked again: limited in rate, and one question at a time.
-    fn may_ask(&self, now: Instant) -> bool {
-        !self.asking && self.asked_at.is_none_or(|asked| now.saturating_duration_since(asked) >= Pace::ASK)
     }
 }
 

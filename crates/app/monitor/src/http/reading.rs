@@ -41,8 +41,10 @@ const ALL_RUNS: &str = "run/all";
 const DEFAULT_PREVIEW: [u32; 2] = [480, 120];
 /// Limit of received bytes per message before the connection is closed: shorter ones that are too long get an error.
 const MAX_READ_BYTES: usize = 16 * MAX_MESSAGE_BYTES;
-/// Frames go out as soon as they are made; more than this waits for the socket.
-const WRITE_BUFFER_BYTES: usize = 0;
+/// Frames of one moment go out together, in parts of this size; more waits for the socket.
+const WRITE_BUFFER_BYTES: usize = 64 * 1024;
+/// Pages say little at once, and the library clears the whole buffer before each read.
+const READ_BUFFER_BYTES: usize = 4 * 1024;
 
 type App = State<Arc<Shared>>;
 
@@ -248,6 +250,7 @@ pub(super) async fn live(
     Ok(upgrade
         .max_message_size(MAX_READ_BYTES)
         .max_frame_size(MAX_READ_BYTES)
+        .read_buffer_size(READ_BUFFER_BYTES)
         .write_buffer_size(WRITE_BUFFER_BYTES)
         .on_upgrade(move |socket| crate::live::serve(socket, shared, slot, visitor)))
 }

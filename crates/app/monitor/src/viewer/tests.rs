@@ -102,6 +102,22 @@ fn a_view_without_credit_takes_none_from_the_others() {
     assert!(slow.pace.further() > 1, "it is thinned further itself");
 }
 
+#[test]
+fn views_that_were_sent_together_are_looked_at_together() {
+    let mut scene = Scene::new();
+    scene.pass(100);
+    (1..=3).for_each(|view| scene.follow(view));
+    let sent: Vec<u32> = std::iter::from_fn(|| scene.frame()).map(|frame| frame.frame).collect();
+    scene.say(&format!(r#"{{"type":"shown","frames":{sent:?}}}"#)).unwrap();
+    assert_eq!((sent.len(), &scene.viewer.browser_account()["shown_frames"]), (3, &json!(3)));
+    let look = scene.viewer.next_look(scene.now.steady);
+    assert_eq!(look, scene.now.steady + Pace::FRAME);
+    assert!(
+        scene.viewer.next_look(look) < look + Pace::FRAME,
+        "one that had nothing new is looked at sooner"
+    );
+}
+
 /// Asks for a view of ten seconds that follows, by a page that reads exact columns or does not.
 fn follow_as(scene: &mut Scene, exact: bool) {
     let trace = r#"{"stream":"lab/x","channel":"x"}"#;
@@ -452,7 +468,7 @@ fn whatever_a_page_says_is_taken_or_refused_in_words() {
         r#"{"type":"view","view":4294967295,"traces":[{"stream":"lab/x","channel":"x[9]"}],"width_px":16384,"span_ns":1,"end_ns":-9223372036854775808}"#,
         r#"{"type":"close","view":7}"#,
         r#"{"type":"visible","visible":true}"#,
-        r#"{"type":"shown","frame":0}"#,
+        r#"{"type":"shown","frames":[0]}"#,
         r#"{"type":"watch_account","stream":"lab/x"}"#,
     ];
     let mut scene = Scene::new();

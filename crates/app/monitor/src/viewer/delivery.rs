@@ -1,0 +1,117 @@
+//! Delivery of frames: the page's confirmations, and when to look for the next frame.
+//!
+//! Confirmations are most of what a page says. They only return credit, which the next look finds: nothing is drawn or
+//! sent because of one.
+
+use std::time::{Duration, Instant};
+
+use super::pace::Pace;
+use super::{MAX_VIEWS, Viewer};
+
+/// Maximum number of frames of one view sent and not confirmed: one is drawn while the next is in flight.
+pub(crate) const MAX_UNDER_WAY: usize = 2;
+/// The most frames of one confirmation: more are not under way.
+pub(crate) const MAX_CONFIRMED: usize = MAX_VIEWS * MAX_UNDER_WAY;
+/// Time after which a view that may have a frame and had nothing new is looked at again: half of a frame's time.
+const LOOK_AGAIN: Duration = Duration::from_millis(16);
+
+/// Delivery of a view's frames. It is kept when the page changes the content of the view.
+#[derive(Debug, Default)]
+pub(super) struct Delivery {
+    /// The frames sent and not confirmed.
+    pub(super) under_way: Vec<u32>,
+    pub(super) pace: Pace,
+    /// Earliest time of the next frame.
+    pub(super) next_at: Option<Instant>,
+    /// True while the store is being asked.
+    pub(super) asking: bool,
+    pub(super) asked_at: Option<Instant>,
+}
+
+impl Delivery {
+    /// Takes a frame's credit back; `false` if it was not this view's.
+    fn confirm(&mut self, frame: u32) -> bool {
+        let place = self.under_way.iter().position(|number| *number == frame);
+        place.map(|place| self.under_way.swap_remove(place)).is_some()
+    }
+
+    pub(super) fn sent(&mut self, frame: u32, now: Instant) {
+        self.under_way.push(frame);
+        self.pace.made(now);
+        self.next_at = Some(now + Pace::FRAME);
+    }
+
+    /// Returns whether enough time has passed since the last frame.
+    pub(super) fn may_send(&self, now: Instant) -> bool {
+        self.next_at.is_none_or(|at| at <= now)
+    }
+
+    /// Returns whether the store may be asked again: limited in rate, and one question at a time.
+    pub(super) fn may_ask(&self, now: Instant) -> bool {
+        !self.asking && self.asked_at.is_none_or(|asked| now.saturating_duration_since(asked) >= Pace::ASK)
+    }
+}
+
+impl Viewer {
+    /// Takes back the credit of frames that were drawn.
+    pub(crate) fn confirm(&mut self, frames: &[u32]) {
+        for frame in frames {
+            let views = self.views.values_mut().map(|view| &mut view.delivery);
+            let mut deliveries = views.chain(self.pictures.values_mut().map(|view| &mut view.delivery));
+            let confirmed = deliveries.any(|delivery| delivery.confirm(*frame));
+            self.shown += u32::from(confirmed);
+        }
+    }
+
+    /// Returns when a frame may be due next.
+    pub(crate) fn next_look(&self, now: Instant) -> Instant {
+        let views = self.views.values().map(|view| &view.delivery);
+        let deliveries = views.chain(self.pictures.values().map(|view| &view.delivery));
+        let look = |delivery: &Delivery| delivery.next_at.filter(|at| *at > now).unwrap_or(now + LOOK_AGAIN);
+        // A view that waits longer, for it costs much, is no reason to be late with anything else.
+        deliveries.map(look).fold(now + Pace::FRAME, Instant::min)
+    }
+}
+
+/// Returns the frames that a message confirms, if it is written as the page writes it; others are read as any message.
+pub(crate) fn confirmed_by(text: &str) -> Option<Vec<u32>> {
+    let numbers = text.strip_prefix(r#"{"type":"shown","frames":["#)?.strip_suffix("]}")?;
+    let number = |text: &str| text.bytes().all(|it| it.is_ascii_digit()).then(|| text.parse().ok())?;
+    let frames: Option<Vec<u32>> = numbers.split(',').take(MAX_CONFIRMED + 1).map(number).collect();
+    frames.filter(|frames| frames.len() <= MAX_CONFIRMED)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::viewer::PageMessage;
+
+    #[test]
+    fn confirmations_are_read_as_the_page_writes_them_and_nothing_else_is_one() {
+        assert_eq!(confirmed_by(r#"{"type":"shown","frames":[7,4294967295]}"#), Some(vec![7, u32::MAX]));
+        for other in [
+            r#"{"type":"shown","frames":[4294967296]}"#,
+            r#"{"type":"shown","frames":[+1]}"#,
+            r#"{"type":"shown","frames":[]}"#,
+            r#"{"type":"shown","frames":[1,]}"#,
+            r#"{"type":"shown","frame":1}"#,
+            r#"{"type":"close","view":1}"#,
+            "",
+        ] {
+            assert_eq!(confirmed_by(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn both_sides_of_the_number_of_confirmations() {
+        let message = |count: usize| {
+            let numbers = (0..count).map(|number| number.to_string()).collect::<Vec<_>>().join(",");
+            format!(r#"{{"type":"shown","frames":[{numbers}]}}"#)
+        };
+        assert_eq!(confirmed_by(&message(MAX_CONFIRMED)).unwrap().len(), MAX_CONFIRMED);
+        assert_eq!(confirmed_by(&message(MAX_CONFIRMED + 1)), None);
+        let read = |count| serde_json::from_str::<PageMessage>(&message(count)).unwrap().check();
+        assert_eq!(read(MAX_CONFIRMED), Ok(()));
+        assert!(read(MAX_CONFIRMED + 1).is_err());
+    }
+}
