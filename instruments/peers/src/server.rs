@@ -55,6 +55,12 @@ impl Server {
         bail!("a server does not listen on port {port}")
     }
 
+    /// Returns its process id.
+    #[must_use]
+    pub fn id(&self) -> u32 {
+        self.0.id()
+    }
+
     fn spawn(command: &mut Command) -> Result<Self> {
         let child = command.stdin(Stdio::null()).spawn();
         Ok(Self(child.with_context(|| format!("cannot start {}", command.get_program().display()))?))

@@ -1,0 +1,120 @@
+//! The monitor server under test, with publishers of what its pages show, and a document that they follow.
+
+use std::fs;
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow, ensure};
+use peers::place::Place;
+use peers::{Bench, Server};
+use serde_json::{Value, json};
+use tallycast::{Dtype, Node, Publisher};
+
+use crate::Shape;
+
+/// Name of the document.
+pub(crate) const DOCUMENT: &str = "bench";
+/// Samples of each channel a second.
+const RATE_HZ: u32 = 1_000;
+/// Samples that are published together.
+const BLOCK: u32 = 10;
+
+/// A monitor server; it and its publishers end with [`Self::end`].
+pub(crate) struct Monitor {
+    server: Server,
+    pub(crate) address: SocketAddr,
+    stop: Arc<AtomicBool>,
+    publishing: JoinHandle<Result<()>>,
+}
+
+impl Monitor {
+    pub(crate) fn start(bench: &Bench, shape: Shape) -> Result<Self> {
+        let place = Place::loopback()?;
+        let bus = format!("udp://239.84.0.0:{}?iface={}", place.port, place.interface);
+        let mut command = Command::new(bench.command()?);
+        command.args(["--bus", &bus, "monitor", "bench/**", "--listen", "127.0.0.1:0", "--json"]);
+        command.args(["--pages-per-address", "256"]);
+        let (server, said) = Server::start(&mut command, "address")?;
+        let said: Value = serde_json::from_str(&said)?;
+        let address = said["address"].as_str().context("the monitor server printed no address")?.parse()?;
+        let node = Node::open(bus.parse()?)?;
+        let channels = || (0..shape.traces_per_plot).map(|place| (format!("c{place}"), ""));
+        let publishers = (0..shape.plots)
+            .map(|plot| {
+                let builder = node.publisher(stream_of(plot).as_str()).dtype(Dtype::F8).rate(RATE_HZ);
+                Ok(builder.channels(channels().map(|(name, unit)| (name, unit.to_owned()))).open()?)
+            })
+            .collect::<Result<Vec<_>>>()?;
+        let stop = Arc::<AtomicBool>::default();
+        let publishing = {
+            let stop = Arc::clone(&stop);
+            std::thread::spawn(move || publish(publishers, shape.traces_per_plot, &stop))
+        };
+        create_document(address)?;
+        Ok(Self { server, address, stop, publishing })
+    }
+
+    /// Returns the processor time of all threads of the server.
+    pub(crate) fn processor_time(&self) -> Result<Duration> {
+        let threads = format!("/proc/{}/task", self.server.id());
+        let mut sum = 0;
+        for thread in fs::read_dir(&threads).with_context(|| format!("cannot read {threads}"))? {
+            // One that has just ended.
+            let Ok(text) = fs::read_to_string(thread?.path().join("schedstat")) else { continue };
+            let first = text.split_whitespace().next().context("an empty schedstat")?;
+            sum += first.parse::<u64>().context("a schedstat without a number")?;
+        }
+        Ok(Duration::from_nanos(sum))
+    }
+
+    pub(crate) fn end(self) -> Result<()> {
+        self.stop.store(true, Ordering::Relaxed);
+        self.publishing.join().map_err(|_| anyhow!("the publishing thread panicked"))?
+    }
+}
+
+/// Returns the stream that a plot shows.
+pub(crate) fn stream_of(plot: usize) -> String {
+    format!("bench/plot-{plot}")
+}
+
+/// Publishes sine waves, each channel's shifted against the one before.
+fn publish(mut publishers: Vec<Publisher>, channels: usize, stop: &AtomicBool) -> Result<()> {
+    let start = sys::clock::monotonic();
+    for block in 0_u32.. {
+        if stop.load(Ordering::Relaxed) {
+            break;
+        }
+        sys::clock::sleep_until(start + Duration::from_secs(1) * (block * BLOCK) / RATE_HZ);
+        let value = |sample: u32, channel: usize| {
+            let second = f64::from(block * BLOCK + sample) / f64::from(RATE_HZ);
+            (second * 6.0 + channel as f64).sin() + 0.1 * (second * 1_900.0).sin()
+        };
+        let samples: Vec<f64> =
+            (0..BLOCK).flat_map(|sample| (0..channels).map(move |channel| value(sample, channel))).collect();
+        for publisher in &mut publishers {
+            publisher.send(&samples)?;
+        }
+    }
+    Ok(())
+}
+
+fn create_document(server: SocketAddr) -> Result<()> {
+    let body = json!({"fields": {"title": "Benchmark"}}).to_string();
+    let mut stream = TcpStream::connect(server)?;
+    write!(
+        stream,
+        "PUT /api/views/{DOCUMENT} HTTP/1.1\r\nHost: {server}\r\nContent-Type: application/json\r\nConnection: close\r\n\
+         Content-Length: {}\r\n\r\n{body}",
+        body.len()
+    )?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer)?;
+    ensure!(answer.starts_with("HTTP/1.1 200"), "the monitor server took no shared view: {answer}");
+    Ok(())
+}
