@@ -267,7 +267,7 @@ impl Agent {
             Command::Select(selected) => {
                 self.directory.select(selected);
                 self.apply_selection();
-                self.join_selected();
+                self.join_news();
             }
             Command::Deselect(pattern, deadline) => {
                 self.directory.deselect(&pattern, deadline);
@@ -360,7 +360,6 @@ impl Agent {
 
     fn hear_announcements(&mut self) {
         let Some(socket) = &self.announcements else { return };
-        let mut selected = false;
         for _ in 0..MAX_BATCHES_PER_DUTY_CYCLE {
             match socket.receive_batch(&mut self.batch) {
                 Ok(0) | Err(_) => break,
@@ -373,21 +372,27 @@ impl Agent {
                 for datagram in bytes.chunks_mut(segment_bytes) {
                     let plain = announced.open(membership.as_deref(), from, datagram);
                     if let Some(Ok(Datagram::Announcement(announcement))) = plain.map(Datagram::decode) {
-                        selected |= directory.heard(now, announcement, from);
+                        directory.heard(now, announcement, from);
                     }
                 }
             }
         }
-        if selected {
-            self.join_selected();
+        self.join_news();
+    }
+
+    /// Joins the groups of selected streams that were announced, or selected, since the last call. A stream that cannot be
+    /// joined now is tried again at its next announcement.
+    fn join_news(&mut self) {
+        let news = self.directory.take_news();
+        if !news.is_empty() {
+            self.join(news);
         }
     }
 
-    /// Joins the groups of announced streams that are selected, and asks for their descriptions.
-    fn join_selected(&mut self) {
+    /// Joins the groups of these streams, and asks for their descriptions.
+    fn join(&mut self, mut selected: Vec<Announced>) {
         // Descriptions that arrived in the meantime are proof.
         self.note_proven();
-        let mut selected: Vec<_> = self.directory.selected().cloned().collect();
         // The newest announcement comes first.
         selected.sort_by_key(|announced| std::cmp::Reverse(announced.heard));
         for Announced { announcement, from, heard } in selected {
@@ -418,7 +423,7 @@ impl Agent {
             }
             // Samples of this epoch that readers got from a ring of this host are not missing here.
             let was_served = self.elsewhere.get(&(announcement.stream, from.ip())).and_then(|it| it.served);
-            let waits = self.directory.waits_since(&announcement.name);
+            let waits = self.directory.waits_since(announcement.stream, from.ip());
             let waits = waits.filter(|_| was_served != Some(announcement.epoch));
             if self.ports.get(&token).is_some_and(|port| !port.machine.has_slot_for(announcement.stream)) {
                 self.note_unjoined(&announcement, from.ip(), SOCKET_IS_FULL);
@@ -601,7 +606,7 @@ impl Agent {
         let overdue = self.admission.overdue(now);
         if !overdue.is_empty() {
             self.leave_unproven(now, &overdue);
-            self.join_selected();
+            self.join(self.directory.selected().cloned().collect());
         }
     }
 

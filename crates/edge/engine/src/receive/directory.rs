@@ -3,8 +3,11 @@
 //! An announcement proves nothing, so announcements of one stream by several addresses are kept
 //! separately: a forged one, of however late an epoch, leads readers to one more group at most and
 //! hides nothing.
+//!
+//! Streams announce themselves every second, so a repeated announcement must cost little however many streams and patterns
+//! there are: names are matched when a stream or a pattern is new.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
@@ -37,16 +40,30 @@ pub struct Announced {
     pub heard: Instant,
 }
 
+/// A stream, and an address that announces it.
+type Key = (StreamId, IpAddr);
+
 /// Announcement of a stream by one address.
 struct Kept {
     announced: Announced,
     /// Time of its first announcement.
     since: Instant,
+    choice: Choice,
+}
+
+/// Result of matching a stream's name with the selected patterns.
+#[derive(Clone, Copy, Default)]
+struct Choice {
+    is_selected: bool,
+    /// Time since which a reader has waited for the stream.
+    waits: Option<WaitsSince>,
 }
 
 /// Announced streams, and the patterns that select among them.
 pub(super) struct Directory {
-    announced: BTreeMap<(StreamId, IpAddr), Kept>,
+    announced: BTreeMap<Key, Kept>,
+    /// Selected streams that were announced, or selected, since the last call of [`Self::take_news`].
+    news: BTreeSet<Key>,
     /// Number of streams that each address announces.
     sources: BTreeMap<IpAddr, usize>,
     /// True once the warning was logged that there are more streams than are kept.
@@ -55,6 +72,9 @@ pub(super) struct Directory {
     selected_patterns: Vec<Selected>,
     /// What readers in other processes of this host state, whose streams this agent receives.
     stated_on_host: Vec<(StreamPattern, Duration)>,
+    /// Number of names that were matched with a pattern.
+    #[cfg(test)]
+    matched: u64,
 }
 
 /// A selected pattern.
@@ -70,24 +90,28 @@ impl Directory {
     pub(super) const fn new() -> Self {
         Self {
             announced: BTreeMap::new(),
+            news: BTreeSet::new(),
             sources: BTreeMap::new(),
             warned: false,
             selection: Selection::none(),
             selected_patterns: Vec::new(),
             stated_on_host: Vec::new(),
+            #[cfg(test)]
+            matched: 0,
         }
     }
 
-    /// Takes an announcement; returns whether the stream is selected.
-    pub(super) fn heard(&mut self, now: Instant, announcement: Announcement, from: SocketAddr) -> bool {
-        let is_selected = self.selection.wants(&announcement.name);
+    /// Takes an announcement.
+    pub(super) fn heard(&mut self, now: Instant, announcement: Announcement, from: SocketAddr) {
         let key = (announcement.stream, from.ip());
         let known = self.announced.get(&key).filter(|known| !is_old(&known.announced, now));
         // Of two epochs at one address the later one counts, as for the data.
         if known.is_some_and(|known| known.announced.announcement.epoch > announcement.epoch) {
-            return false;
+            return;
         }
         let since = known.map_or(now, |known| known.since);
+        let same_name = known.filter(|known| known.announced.announcement.name == announcement.name);
+        let choice = same_name.map(|known| known.choice);
         let is_new = !self.announced.contains_key(&key);
         if is_new && !self.has_room(from) {
             self.forget_old(now);
@@ -98,13 +122,27 @@ impl Directory {
                     "too many streams are announced; one of the ignored ones is announced by {from}"
                 );
             }
-            return false;
+            return;
         }
-        self.announced.insert(key, Kept { announced: Announced { announcement, from, heard: now }, since });
+        let choice = choice.unwrap_or_else(|| self.choose(&announcement.name));
+        let announced = Announced { announcement, from, heard: now };
+        self.announced.insert(key, Kept { announced, since, choice });
         if is_new {
             *self.sources.entry(from.ip()).or_default() += 1;
         }
-        is_selected
+        if choice.is_selected {
+            self.news.insert(key);
+        }
+    }
+
+    /// Matches a name with all selected patterns.
+    fn choose(&mut self, name: &StreamName) -> Choice {
+        #[cfg(test)]
+        {
+            self.matched += self.selected_patterns.len() as u64;
+        }
+        let matching = self.selected_patterns.iter().filter(|it| it.pattern.matches(name));
+        matching.fold(Choice::default(), |choice, it| choice.and(it.since))
     }
 
     /// Returns whether one more stream of an address is kept.
@@ -115,6 +153,16 @@ impl Directory {
 
     pub(super) fn select(&mut self, selected: Selected) {
         self.selection.add(selected.pattern.clone());
+        for (key, kept) in &mut self.announced {
+            #[cfg(test)]
+            {
+                self.matched += 1;
+            }
+            if selected.pattern.matches(&kept.announced.announcement.name) {
+                kept.choice = kept.choice.and(selected.since);
+                self.news.insert(*key);
+            }
+        }
         self.selected_patterns.push(selected);
     }
 
@@ -126,6 +174,14 @@ impl Directory {
             self.selected_patterns.remove(index);
         }
         self.selection.remove(pattern);
+        let mut announced = std::mem::take(&mut self.announced);
+        for kept in announced.values_mut() {
+            let name = &kept.announced.announcement.name;
+            if pattern.matches(name) {
+                kept.choice = self.choose(name);
+            }
+        }
+        self.announced = announced;
     }
 
     /// Returns the deadlines that readers state.
@@ -150,10 +206,17 @@ impl Directory {
         self.selection.wants(name)
     }
 
-    /// Returns since when a reader has waited for a stream.
-    pub(super) fn waits_since(&self, name: &StreamName) -> Option<WaitsSince> {
-        let matching = self.selected_patterns.iter().filter(|it| it.pattern.matches(name));
-        matching.filter_map(|it| it.since).min_by_key(|it| it.since)
+    /// Returns since when a reader has waited for a stream that an address announces.
+    pub(super) fn waits_since(&self, stream: StreamId, address: IpAddr) -> Option<WaitsSince> {
+        self.announced.get(&(stream, address))?.choice.waits
+    }
+
+    /// Returns the selected streams that were announced, or selected, since the last call.
+    pub(super) fn take_news(&mut self) -> Vec<Announced> {
+        let keys = std::mem::take(&mut self.news).into_iter();
+        // Their patterns may have been deselected meanwhile.
+        let kept = keys.filter_map(|key| self.announced.get(&key).filter(|kept| kept.choice.is_selected));
+        kept.map(|kept| kept.announced.clone()).collect()
     }
 
     pub(super) fn is_announced(&self, stream: StreamId) -> bool {
@@ -166,8 +229,7 @@ impl Directory {
 
     /// Returns the announcements of the selected streams, by any address.
     pub(super) fn selected(&self) -> impl Iterator<Item = &Announced> {
-        let announced = self.announced.values().map(|kept| &kept.announced);
-        announced.filter(|announced| self.selects(&announced.announcement.name))
+        self.announced.values().filter(|kept| kept.choice.is_selected).map(|kept| &kept.announced)
     }
 
     /// Forgets the announcements that are out of date.
@@ -195,6 +257,14 @@ impl Directory {
             }
         }
         streams.into_values().map(|kept| kept.announced.clone()).collect()
+    }
+}
+
+impl Choice {
+    /// Returns the result with one more pattern that matches, for which a reader has waited since then.
+    fn and(self, since: Option<WaitsSince>) -> Self {
+        let waits = [self.waits, since].into_iter().flatten().min_by_key(|it| it.since);
+        Self { is_selected: true, waits }
     }
 }
 
@@ -258,7 +328,8 @@ mod tests {
         // Before the stream begins: of a later epoch, at another group, by another name.
         for name in ["lab/1", "other/1"] {
             directory.heard(seconds(0), forged(name), forger);
-            assert!(directory.heard(seconds(1), announcement(1), honest), "{name}");
+            directory.heard(seconds(1), announcement(1), honest);
+            assert!(directory.take_news().iter().any(|it| it.from == honest), "{name}");
             let groups: Vec<_> = directory.selected().map(|it| it.announcement.group).collect();
             assert!(groups.contains(&announcement(1).group), "{groups:?}");
             assert!(directory.is_announced(StreamId(1)) && !directory.is_announced(StreamId(2)));
@@ -304,8 +375,87 @@ mod tests {
         let host = ([10, 0, 0, 1], 9).into();
         let later = Announcement { epoch: Epoch { start_ns: 2, incarnation: 2 }, ..announcement(1) };
         directory.heard(Instant::ORIGIN, later.clone(), host);
-        assert!(!directory.heard(Instant::ORIGIN, announcement(1), host));
+        directory.heard(Instant::ORIGIN, announcement(1), host);
         let current = directory.current(Instant::ORIGIN);
         assert_eq!(current.iter().map(|it| it.announcement.epoch).collect::<Vec<_>>(), [later.epoch]);
+    }
+
+    /// Returns the numbers of the streams that may be joined now.
+    fn news(directory: &mut Directory) -> Vec<u64> {
+        directory.take_news().into_iter().map(|it| it.announcement.stream.0).collect()
+    }
+
+    fn selected(pattern: &str, since: Option<u64>) -> Selected {
+        let at =
+            |nanos| WaitsSince { since: Instant::from_nanos(nanos), wall: units::WallTime::from_nanos(0) };
+        Selected { pattern: pattern.parse().unwrap(), since: since.map(at), deadline: None }
+    }
+
+    #[test]
+    fn an_announcement_that_is_repeated_costs_no_match_and_is_the_only_stream_to_look_at() {
+        const STREAMS: u64 = 400;
+        let (mut directory, host) = (Directory::new(), ([10, 0, 0, 1], 9).into());
+        for stream in 0..STREAMS {
+            directory.select(selected(&format!("lab/{stream}"), None));
+        }
+        for stream in 0..STREAMS {
+            directory.heard(Instant::ORIGIN, announcement(stream), host);
+        }
+        assert_eq!(directory.matched, STREAMS * STREAMS, "every new name, with every pattern");
+        assert_eq!(news(&mut directory).len() as u64, STREAMS);
+        let before = directory.matched;
+        for stream in 0..STREAMS {
+            let epoch = Epoch { start_ns: 2, incarnation: 2 };
+            directory.heard(Instant::ORIGIN, Announcement { epoch, ..announcement(stream) }, host);
+            assert_eq!(news(&mut directory), [stream]);
+        }
+        assert_eq!(directory.matched, before);
+        // A pattern that is new is matched with every name, once.
+        directory.select(selected("lab/7", None));
+        assert_eq!((news(&mut directory), directory.matched - before), (vec![7], STREAMS));
+    }
+
+    #[test]
+    fn a_change_of_the_patterns_finds_what_matching_all_of_them_finds() {
+        let names = ["a/x", "a/y", "b/x", "a/x/z"];
+        let patterns = ["a/*", "**", "a/x", "b/x*", "a/**", "none"];
+        for seed in 0..200 {
+            let mut random = units::Random::new(seed);
+            let mut draw = |below: usize| random.below(below as u64) as usize;
+            let (mut directory, mut current) = (Directory::new(), Vec::new());
+            let mut kept = BTreeMap::new();
+            for step in 0..60 {
+                let (kind, name, pattern) = (draw(3), draw(names.len()), draw(patterns.len()));
+                let since = [None, Some(10), Some(20)][draw(3)];
+                match kind {
+                    0 => {
+                        let name: StreamName = names[name].parse().unwrap();
+                        let address = IpAddr::from([10, 0, 0, draw(2) as u8]);
+                        let stream = StreamId(draw(3) as u64);
+                        let of_name = Announcement { name: name.clone(), ..announcement(stream.0) };
+                        directory.heard(Instant::ORIGIN, of_name, (address, 9).into());
+                        kept.insert((stream, address), name);
+                    }
+                    1 => {
+                        directory.select(selected(patterns[pattern], since));
+                        current.push((patterns[pattern], since));
+                    }
+                    _ => {
+                        directory.deselect(&patterns[pattern].parse().unwrap(), None);
+                        let last = current.iter().rposition(|(it, _)| *it == patterns[pattern]);
+                        last.map(|at| current.remove(at));
+                    }
+                }
+                for (key, name) in &kept {
+                    let matching =
+                        current.iter().filter(|(it, _)| it.parse::<StreamPattern>().unwrap().matches(name));
+                    let since: Vec<_> = matching.map(|(_, since)| *since).collect();
+                    let choice = directory.announced[key].choice;
+                    let found = (choice.is_selected, choice.waits.map(|it| it.since.as_nanos()));
+                    let expected = (!since.is_empty(), since.into_iter().flatten().min());
+                    assert_eq!(found, expected, "seed {seed}, step {step}, {name}");
+                }
+            }
+        }
     }
 }
