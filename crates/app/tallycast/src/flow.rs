@@ -32,7 +32,7 @@ use crate::host_view::Reach;
 use crate::reader_epoch::{ReaderEpoch, Times};
 use crate::tap::TapRecord;
 use aged::Ageing;
-use horizon::ToldHorizon;
+use horizon::{Beats, ToldHorizon};
 use host::HostEnd;
 pub(crate) use resumed::Rest;
 pub(crate) use tapped::Handing;
@@ -94,6 +94,7 @@ pub(crate) struct Flow {
     ageing: Ageing,
     /// Newest horizon in the ring that was not taken.
     told_horizon: Option<ToldHorizon>,
+    beats: Beats,
     /// Records for a tap, which gets no blocks.
     tapped: Option<Records>,
     pub(crate) closed: bool,
@@ -146,6 +147,7 @@ impl Flow {
             leaves_blocks: false,
             ageing: Ageing::default(),
             told_horizon: None,
+            beats: Beats::default(),
             tapped: None,
             closed: false,
             is_broken: false,

@@ -306,13 +306,15 @@ impl Subscriber {
     /// them.
     ///
     /// A stream that neither sends nor tells its horizon is dead or cut off: tallies come at least every second. A
-    /// publisher on this host is there as long as its process is.
+    /// publisher on this host is there as long as its process runs: 2 s after it was stopped, the horizon is not told
+    /// any longer.
     #[must_use]
     pub fn horizons(&mut self) -> Vec<StreamHorizon> {
         if !self.queue.is_empty() {
             return Vec::new();
         }
-        self.flows.values_mut().filter_map(Flow::take_horizon).collect()
+        let now = sys::clock::monotonic();
+        self.flows.values_mut().filter_map(|flow| flow.take_horizon(now)).collect()
     }
 
     /// Returns the state of this process's receiving sockets.

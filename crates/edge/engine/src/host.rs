@@ -7,6 +7,7 @@
 //! and of the group that the bus names are trusted, because any process may take a name. On a secured
 //! bus the names carry its laboratory too: there, and on a clear bus, the rings of the other are not seen.
 
+pub(crate) mod pulse;
 mod readers;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,6 +24,7 @@ use units::{StreamId, WallTime};
 use wire::Description;
 
 use crate::Subscription;
+pub use pulse::BEAT_INTERVAL;
 pub use readers::{LeftRing, ReaderPresence, RingRead, RingReader, Waiting};
 
 /// Prefix of all file names.

@@ -27,8 +27,8 @@ mod waker;
 
 pub use drop_board::DropBoard;
 pub use host::{
-    AgentPresence, HostRing, HostRingError, HostRings, HostStream, LeftRing, ReaderPresence, RingName,
-    RingRead, RingReader, RingWriter, Waiting, Withheld,
+    AgentPresence, BEAT_INTERVAL, HostRing, HostRingError, HostRings, HostStream, LeftRing, ReaderPresence,
+    RingName, RingRead, RingReader, RingWriter, Waiting, Withheld,
 };
 pub use ledger_page::{EpochOnPage, read_ledger_page};
 pub use receive::{

@@ -76,7 +76,9 @@ pub(crate) struct Control {
     page_sequence: u64,
     /// Number of bytes in the ledger page now.
     page_len: u64,
-    reserved_after_rung: [u64; 13],
+    /// Rises about once a second while the writer's process runs; 0 by writers that do not count.
+    pulse: u64,
+    reserved_after_rung: [u64; 12],
 }
 
 /// Indices of the control block's words.
@@ -97,6 +99,7 @@ pub(crate) mod control {
     pub(crate) const RUNG: usize = offset_of!(Control, rung) / WORD_BYTES;
     pub(crate) const PAGE_SEQUENCE: usize = offset_of!(Control, page_sequence) / WORD_BYTES;
     pub(crate) const PAGE_LEN: usize = offset_of!(Control, page_len) / WORD_BYTES;
+    pub(crate) const PULSE: usize = offset_of!(Control, pulse) / WORD_BYTES;
     pub(crate) const WORDS: usize = size_of::<Control>() / WORD_BYTES;
 }
 
@@ -108,6 +111,7 @@ const _: () = {
     assert!(offset_of!(Control, intent) == 2 * LINES_BYTES && control::RESUME == control::INTENT + 1);
     assert!(offset_of!(Control, rung) == 3 * LINES_BYTES);
     assert!(control::PAGE_SEQUENCE == control::RUNG + 1 && control::PAGE_LEN == control::RUNG + 2);
+    assert!(control::PULSE == control::RUNG + 3);
     assert!(size_of::<Control>() == 4 * LINES_BYTES);
 };
 
@@ -190,6 +194,7 @@ mod tests {
             ("rung", control::RUNG),
             ("page_sequence", control::PAGE_SEQUENCE),
             ("page_len", control::PAGE_LEN),
+            ("pulse", control::PULSE),
         ];
         for (name, word) in words {
             let row = format!("| {} | `{name}` |", word * WORD_BYTES);

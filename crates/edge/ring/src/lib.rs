@@ -38,6 +38,7 @@ mod mapping;
 mod memory;
 #[cfg(not(loom))]
 mod owned_file;
+mod pulse;
 mod reader;
 mod run;
 #[cfg(not(loom))]
@@ -51,6 +52,7 @@ mod writer;
 pub use doorbell::{Doorbell, Idle, wait_any};
 pub use guard::Guard;
 pub use kept::Kept;
+pub use pulse::Pulse;
 pub use reader::{Read, Reader, Ring};
 pub use view::View;
 pub use writer::{PageTooLarge, RecordTooLarge, Writer};

@@ -107,6 +107,13 @@ impl Ring {
         self.memory.control(control::CLOSED).load(Ordering::Acquire) != 0
     }
 
+    /// Returns the count of the writer's [`Pulse`](crate::Pulse): while it rises, the writer's process runs. 0 if the
+    /// writer does not count.
+    #[must_use]
+    pub fn pulse(&self) -> u64 {
+        self.memory.control(control::PULSE).load(Ordering::Relaxed)
+    }
+
     /// Copies the ledger page into `into`; false if it is being written, or was when its writer
     /// died.
     pub fn page(&self, into: &mut Vec<u8>) -> bool {

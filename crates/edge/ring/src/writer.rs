@@ -6,6 +6,7 @@ use crate::layout::{Header, PADDING, control, record_bytes};
 use crate::memory::Memory;
 #[cfg(not(loom))]
 use crate::owned_file::OwnedFile;
+use crate::pulse::Pulse;
 use crate::reader::Ring;
 use crate::sync::{Arc, Ordering, fence};
 
@@ -74,6 +75,12 @@ impl Writer {
     #[must_use]
     pub fn page_bytes(&self) -> usize {
         self.memory.parts().page.len() * crate::layout::WORD_BYTES
+    }
+
+    /// Returns the ring's pulse, for a thread of this process that shows readers that it runs.
+    #[must_use]
+    pub fn pulse(&self) -> Pulse {
+        Pulse::new(Arc::clone(&self.memory))
     }
 
     /// Writes one record, `parts` in sequence, over the oldest records; returns its position.

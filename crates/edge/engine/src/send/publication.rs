@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ledger::{AccountState, Evidence, EvidenceSource, Gap, GapKind, HopCounts, Stage, StageCounts, Unit};
-use ring::{Guard, RecordTooLarge, Writer};
+use ring::{Guard, Pulse, RecordTooLarge, Writer};
 use units::{Epoch, WallTime};
 use wire::{Clock, Description, Origin, SampleTotals, Totals};
 
@@ -20,6 +20,7 @@ use super::proving::Proving;
 use super::publication_config::PublicationConfig;
 use super::publication_shared::{PublicationShared, PublicationStatus};
 use super::samples::Samples;
+use crate::host::pulse::Beat;
 use crate::host::{HostRings, RingName, RingReader, RingWriter, Waiting};
 use crate::ledger_page::{LedgerPage, write_page};
 use crate::record::{BLOCK_HEAD_BYTES, BlockRecord, Record, block_head, kind};
@@ -57,6 +58,8 @@ struct OnHost {
     rings: HostRings,
     ring: RingName,
     description: Description,
+    /// Shows readers that this process runs; absent if it has no thread for that.
+    _beat: Option<Beat>,
 }
 
 /// The sending agent as the publisher knows it.
@@ -93,11 +96,12 @@ impl Publication {
         let sample_bytes = schema.sample_bytes();
         let relaying = Relaying::new(config, writer.max_payload_bytes());
         let per_sample = u64::from(schema.elements_per_sample());
+        let host = config.host.clone().map(|rings| OnHost::new(rings, &config.description, writer.pulse()));
         let record_bytes = MAX_RECORD_BYTES.min(writer.max_payload_bytes() / RECORD_SHARE);
         let mut publication = Self {
             writer: Some(writer),
             link,
-            host: config.host.clone().map(|rings| OnHost::new(rings, &config.description)),
+            host,
             page: LedgerPage::default(),
             scratch: Vec::new(),
             epoch: config.epoch,
@@ -445,10 +449,17 @@ impl Publication {
 }
 
 impl OnHost {
-    fn new(rings: HostRings, description: &Description) -> Self {
+    fn new(rings: HostRings, description: &Description, pulse: Pulse) -> Self {
         let stream = wire::stream_id(&description.name, &description.schema);
         let ring = RingName { stream, writer: RingWriter::Publisher };
-        Self { rings, ring, description: description.clone() }
+        let beat = Beat::begin(pulse).inspect_err(|error| {
+            tracing::warn!(
+                "readers of this host cannot tell whether `{}` pauses or its process is stopped: no thread: {error}\n\
+                 raise the limit on processes (ulimit -u)",
+                description.name
+            );
+        });
+        Self { rings, ring, description: description.clone(), _beat: beat.ok() }
     }
 
     /// Leaves the ring for readers that waited for the stream and have not found it yet.
