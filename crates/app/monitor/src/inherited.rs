@@ -54,6 +54,9 @@ impl Inputs {
         let inherited: Vec<_> = self.streams.iter().filter_map(|input| self.inherited(input, gap)).collect();
         let mut lines: Vec<Value> = inherited.iter().flat_map(Inherited::lines).map(Value::from).collect();
         if lines.is_empty() {
+            lines.extend(self.silent(gap).map(Value::from));
+        }
+        if lines.is_empty() {
             lines.push(
                 "no input is known to have a gap here: one came late, had ended, or jumped in time".into(),
             );
@@ -63,6 +66,14 @@ impl Inputs {
         }
         json["inherited"] = inherited.iter().map(Inherited::to_json).collect();
         json
+    }
+
+    /// Names the inputs of which nothing has come since the gap began.
+    fn silent<'a>(&'a self, gap: &'a KnownGap) -> impl Iterator<Item = String> + 'a {
+        let is_silent =
+            |slot: &StreamSlot| slot.memory().newest_time().is_none_or(|newest| newest <= gap.from);
+        let silent = self.streams.iter().filter(move |(_, slot)| slot.as_deref().is_none_or(is_silent));
+        silent.map(|(stream, _)| format!("nothing of {stream} has come since this began"))
     }
 
     fn inherited(&self, input: &(String, Option<Arc<StreamSlot>>), gap: &KnownGap) -> Option<Inherited> {
@@ -147,8 +158,22 @@ mod tests {
     }
 
     #[test]
+    fn a_hole_since_which_nothing_of_the_input_has_come_tells_the_input() {
+        let (history, derived) = scene();
+        let inputs = Inputs::of(&derived.schema, &history, |_| true);
+        let json = inputs.gap_json(&hole(&derived, 20..30));
+        assert_eq!(
+            json["evidence"].as_array().unwrap().last().unwrap(),
+            "nothing of lab/x has come since this began"
+        );
+    }
+
+    #[test]
     fn a_hole_beside_the_input_s_gap_says_that_it_is_none_of_it() {
         let (history, derived) = scene();
+        let input = scene::info("lab/x", 100);
+        let now = scene::moment(scene::time_of(&input, 20));
+        history.block(&scene::block(&input, 20, &[1.0; 20]), now);
         let inputs = Inputs::of(&derived.schema, &history, |_| true);
         let json = inputs.gap_json(&hole(&derived, 20..30));
         assert_eq!(json["inherited"], json!([]));

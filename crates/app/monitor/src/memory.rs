@@ -186,6 +186,11 @@ impl StreamMemory {
         )
     }
 
+    /// Returns the time of the newest sample received.
+    pub(crate) fn newest_time(&self) -> Option<WallTime> {
+        self.newest.map(|(time, _)| time)
+    }
+
     /// Takes the present state of the account.
     pub(crate) fn account_is(&mut self, account: StreamAccount) {
         if self.is_current(account.epoch) {

@@ -10,6 +10,7 @@ mod archive;
 mod audit;
 mod demo;
 mod doctor;
+mod frozen;
 mod graph;
 mod heard;
 mod key_service;
