@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use rustix::process::{Pid, Signal, kill_process};
+use sys::processor_time;
 
 /// Maximum number of checks whether a server listens.
 const MOST_POLLS: u32 = 1_000;
@@ -59,6 +60,22 @@ impl Server {
     #[must_use]
     pub fn id(&self) -> u32 {
         self.0.id()
+    }
+
+    /// Returns the processor time that its process has used so far, including system time. Units: seconds.
+    ///
+    /// # Errors
+    /// If it has exited.
+    ///
+    /// Source: `proc_pid_stat(5)`, fields 14 and 15.
+    pub fn cpu_seconds(&self) -> Result<f64> {
+        let path = format!("/proc/{}/stat", self.0.id());
+        let stat = std::fs::read_to_string(&path).with_context(|| format!("cannot read {path}"))?;
+        // The second field is the program's name, which may contain anything.
+        let (_, fields) = stat.rsplit_once(')').context("a process has a name")?;
+        let ticks =
+            fields.split_whitespace().skip(11).take(2).map(str::parse::<u64>).sum::<Result<u64, _>>()?;
+        Ok(processor_time::duration(ticks).as_secs_f64())
     }
 
     fn spawn(command: &mut Command) -> Result<Self> {

@@ -36,6 +36,7 @@ cases. Figures are medians (smallest–largest); ratios within a table say more 
 - `steer` cases: from a command to its answer, which has waited for the step and for the log, on disk or in `memory`; `beyond_cycle`: less one cycle.
 - `views` cases: one page changes a shared view that a hundred pages follow, `reached` is when it is on each of them; and what the monitor server costs with one
   page, or a hundred, that show this view. `limit`: bare sockets that are sent the same bytes, all of one moment at once; `beyond_bytes`: the server less those.
+- `graph` cases: processor time of a monitor server's process, which receives all streams for the page, those of its nodes too; `mixed`: ten kinds in turn.
 - `spin` polls; `futex` and `blocking` sleep. `one-way` delays are half a round trip, except those of `linger` and `plain`, which are stamped.
 ";
 
@@ -85,6 +86,8 @@ const VIEWERS: &[&str] = &[
     "24-plots-96-traces/1-page",
     "24-plots-96-traces/100-pages",
 ];
+/// Cases of a monitor server's graph.
+const GRAPHS: &[&str] = &["no-nodes", "200-nodes/derive", "200-nodes/mixed"];
 
 /// Cases of long paths.
 const LONG_PATHS: &[&str] = &[
@@ -200,6 +203,14 @@ const SECTIONS: &[Section] = &[
             Table { metric: "beyond_bytes", cases: VIEWERS },
             Table { metric: "beyond_bytes_to_one", cases: VIEWERS },
             Table { metric: "frames_per_page", cases: VIEWERS },
+        ],
+    },
+    Section {
+        bench: "graph",
+        title: "Processing graph",
+        tables: &[
+            Table { metric: "processor_time", cases: GRAPHS },
+            Table { metric: "read", cases: &GRAPHS[1..] },
         ],
     },
 ];
