@@ -5,8 +5,8 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
+use nix::time::clock_getcpuclockid;
 use rustix::process::{Pid, Signal, kill_process};
-use sys::processor_time;
 
 /// Maximum number of checks whether a server listens.
 const MOST_POLLS: u32 = 1_000;
@@ -56,26 +56,15 @@ impl Server {
         bail!("a server does not listen on port {port}")
     }
 
-    /// Returns its process id.
-    #[must_use]
-    pub fn id(&self) -> u32 {
-        self.0.id()
-    }
-
-    /// Returns the processor time that its process has used so far, including system time. Units: seconds.
+    /// Returns the processor time that all threads of its process have used so far, those that have ended too.
     ///
     /// # Errors
-    /// If it has exited.
+    /// If the system has no such clock.
     ///
-    /// Source: `proc_pid_stat(5)`, fields 14 and 15.
-    pub fn cpu_seconds(&self) -> Result<f64> {
-        let path = format!("/proc/{}/stat", self.0.id());
-        let stat = std::fs::read_to_string(&path).with_context(|| format!("cannot read {path}"))?;
-        // The second field is the program's name, which may contain anything.
-        let (_, fields) = stat.rsplit_once(')').context("a process has a name")?;
-        let ticks =
-            fields.split_whitespace().skip(11).take(2).map(str::parse::<u64>).sum::<Result<u64, _>>()?;
-        Ok(processor_time::duration(ticks).as_secs_f64())
+    /// Source: `clock_getcpuclockid(3)`.
+    pub fn processor_time(&self) -> Result<Duration> {
+        let clock = clock_getcpuclockid(nix::unistd::Pid::from_raw(self.0.id().cast_signed()))?;
+        Ok(clock.now()?.into())
     }
 
     fn spawn(command: &mut Command) -> Result<Self> {

@@ -92,7 +92,7 @@ impl Monitor {
             anyhow::bail!("node {} does not run: {}", failed["name"], failed["error"]);
         }
         let count = |key: &str| nodes.iter().map(|node| node[key].as_u64().unwrap_or(0)).collect::<Vec<_>>();
-        let (at, cpu_s) = (Instant::now(), self.server.cpu_seconds()?);
+        let (at, cpu_s) = (Instant::now(), self.server.processor_time()?.as_secs_f64());
         Ok(Look { at, cpu_s, offered: count("offered_samples"), holes: count("source_samples").iter().sum() })
     }
 

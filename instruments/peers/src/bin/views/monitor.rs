@@ -1,6 +1,5 @@
 //! The monitor server under test, with publishers of what its pages show, and a document that they follow.
 
-use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::process::Command;
@@ -59,17 +58,8 @@ impl Monitor {
         Ok(Self { server, address, stop, publishing })
     }
 
-    /// Returns the processor time of all threads of the server.
     pub(crate) fn processor_time(&self) -> Result<Duration> {
-        let threads = format!("/proc/{}/task", self.server.id());
-        let mut sum = 0;
-        for thread in fs::read_dir(&threads).with_context(|| format!("cannot read {threads}"))? {
-            // One that has just ended.
-            let Ok(text) = fs::read_to_string(thread?.path().join("schedstat")) else { continue };
-            let first = text.split_whitespace().next().context("an empty schedstat")?;
-            sum += first.parse::<u64>().context("a schedstat without a number")?;
-        }
-        Ok(Duration::from_nanos(sum))
+        self.server.processor_time()
     }
 
     pub(crate) fn end(self) -> Result<()> {
