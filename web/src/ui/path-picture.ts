@@ -137,7 +137,7 @@ export class PathPicture {
       type: 'button', class: 'path-place', 'data-at': name, 'data-place': colour, 'aria-expanded': 'false', 'aria-controls': 'findings',
       on: { click: () => this.#toggle(name) },
     }, title, el('span', { class: 'path-figures' }, amount, mark),
-    ...(cells.length === 0 ? [] : [el('span', { class: 'path-cells' }, ...cells)]));
+    ...(cells.length === 0 ? [] : [el('span', { class: 'path-cells', 'aria-hidden': 'true' }, ...cells)]));
     return { button, name: title, count: amount, mark, cells, why: null };
   }
 
@@ -153,7 +153,8 @@ export class PathPicture {
     if (parts.why !== null) setText(parts.why, whyOf(rungs));
     if (hop !== null) setText(parts.name, hopTitle(hop));
     const said = hop === null ? words : `hop ${hop.number}, ${words}`;
-    setAttribute(parts.button, 'aria-label', `${said}: ${counted ? lost : 'counted by its recorder'}`);
+    // Its name is what is seen: a name of its own would not be what a user says to press it.
+    setAttribute(parts.button, 'aria-description', `${said}: ${counted ? lost : 'counted by its recorder'}`);
     parts.cells.forEach((cell, i) => setAttribute(cell, 'data-zero', rungs[i]?.elements === 0 ? '' : null));
   }
 

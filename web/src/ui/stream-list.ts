@@ -2,7 +2,7 @@
  * The list of streams at the left: search, tree, sparklines, loss marks; keyboard, mouse and touch.
  *
  * The search box keeps the focus while the arrow keys move through the rows (the combobox pattern), so that
- * "type, arrow, Enter" needs no other key.
+ * "type, arrow, Enter" needs no other key. The tree takes the focus of the Tab key, too, and has the same keys then.
  */
 import { traceColours } from '../model/colour';
 import { samples } from '../model/gaps';
@@ -58,6 +58,7 @@ export class StreamList {
     this.#sparklines = new Sparklines(byId('row-scroller', HTMLDivElement), byId('sparks', HTMLCanvasElement));
     this.#search.addEventListener('input', () => this.#refresh());
     this.#search.addEventListener('keydown', (event) => this.#onKey(event));
+    this.#listenTree();
   }
 
   /** Shows the catalogue as it is now. */
@@ -105,7 +106,7 @@ export class StreamList {
     if (!same) this.#rebuild();
     for (const row of rows) this.#update(row);
     const selected = rows.findIndex((row) => row.key === this.#selected);
-    setAttribute(this.#search, 'aria-activedescendant', selected < 0 ? null : `row-${selected}`);
+    for (const element of [this.#search, this.#rowsElement]) setAttribute(element, 'aria-activedescendant', selected < 0 ? null : `row-${selected}`);
     setText(byId('list-count', HTMLSpanElement), filter === '' ? '' : `${rows.filter((row) => row.kind === 'stream').length} of ${this.#streams.length}`);
     this.#empty.hidden = rows.length > 0;
     setText(this.#empty, this.#streams.length === 0 ? 'No live streams.' : 'No stream matches.');
@@ -197,23 +198,35 @@ export class StreamList {
     this.#sparklines.show(sparks.filter((spark) => spark !== null), lossMark);
   }
 
-  #onKey(event: KeyboardEvent): void {
-    const act = this.#keyAction(event);
+  /** A click on a row leaves the keys with the plots: only the Tab key brings the focus to the tree. */
+  #listenTree(): void {
+    let clicked = false;
+    this.#rowsElement.addEventListener('mousedown', () => {
+      clicked = true;
+      this.#rowsElement.blur();
+    });
+    addEventListener('mouseup', () => { clicked = false; });
+    this.#rowsElement.addEventListener('focus', () => { if (clicked) this.#rowsElement.blur(); });
+    this.#rowsElement.addEventListener('keydown', (event) => { if (event.key !== 'Escape') this.#onKey(event, true); });
+  }
+
+  #onKey(event: KeyboardEvent, inTree = false): void {
+    const act = this.#keyAction(event, inTree || this.#search.value === '');
     if (act === null) return;
     event.preventDefault();
     event.stopPropagation();
     act();
   }
 
-  #keyAction(event: KeyboardEvent): (() => void) | null {
-    const empty = this.#search.value === '';
+  /** The action of a key; `sideways` if arrows to the sides do not move in the words that are searched. */
+  #keyAction(event: KeyboardEvent, sideways: boolean): (() => void) | null {
     switch (event.key) {
       case 'ArrowDown': return () => this.#move(1);
       case 'ArrowUp': return () => this.#move(-1);
       case 'PageDown': return () => this.#move(10);
       case 'PageUp': return () => this.#move(-10);
-      case 'ArrowRight': return empty ? () => this.#open(true) : null;
-      case 'ArrowLeft': return empty ? () => this.#open(false) : null;
+      case 'ArrowRight': return sideways ? () => this.#open(true) : null;
+      case 'ArrowLeft': return sideways ? () => this.#open(false) : null;
       case 'Enter': return () => this.#plot(this.#enterKey(), event.shiftKey ? 'overlay' : 'new');
       case 'Escape': return () => this.#leave();
       default: return null;

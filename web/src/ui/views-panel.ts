@@ -68,7 +68,7 @@ export class ViewsPanel {
     this.#current.append(this.#title.element, this.#state, this.#watchers, this.#notes, this.#buttons, this.#link);
     const close = el('button', { type: 'button', class: 'icon-button', 'aria-label': 'Close the views (v)', title: 'Close (v)', text: '×', on: { click: () => this.toggle(false) } });
     this.#element.append(
-      el('header', { class: 'panel-header' }, el('h2', { text: 'Views' }), close),
+      el('div', { class: 'panel-header' }, el('h2', { text: 'Views' }), close),
       el('div', { class: 'views-body' }, this.#current, this.#save.element, this.#search, this.#note, this.#list));
     this.#element.addEventListener('keydown', (event) => {
       if (event.key !== 'Escape') return;

@@ -175,7 +175,7 @@ describe('loss that was planted with the switch', () => {
     await drawn(page);
     await page.keyboard.press('a');
     const publisher = page.locator('.path-place[data-at="publisher"]');
-    await until('loss at the publisher', async () => /^publisher: [\d\s]+ elements lost/.test((await publisher.count()) === 0 ? '' : await publisher.getAttribute('aria-label') ?? ''));
+    await until('loss at the publisher', async () => /^publisher: [\d\s]+ elements lost/.test((await publisher.count()) === 0 ? '' : await publisher.getAttribute('aria-description') ?? ''));
     // The demo records into an archive, which its monitor reads.
     expect(await page.locator('.path-place').count()).toBe(9);
     await until('what arrives', async () => /^[\d.]*[1-9][\d.]*\s(k\s)?samples\/s arrive$/.test(await page.locator('.path-flow[data-at="arriving"]').innerText()));

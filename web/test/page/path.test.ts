@@ -40,12 +40,12 @@ describe('the picture of the way', () => {
     const names = ['publisher', "sender's host", 'network', "receiver's host", 'reader', 'archive', 'this browser', 'unexplained', 'not settled'];
     expect(await page.locator('.path-name').allInnerTexts()).toEqual(names);
     for (const name of names) expect(await page.getByRole('group', { name: 'The way of the stream' }).getByRole('button', { name }).count(), name).toBe(1);
-    expect(await place(page, 'network').getAttribute('aria-label')).toBe('network: nothing lost');
+    expect(await place(page, 'network').getAttribute('aria-description')).toBe('network: nothing lost');
     expect(await place(page, 'network').locator('.path-count').innerText()).toBe('0');
     // The hole comes again every four seconds.
     await until('a recent loss', async () => (await place(page, 'receiver').getAttribute('data-recent')) !== null);
     expect(plain(await place(page, 'receiver').innerText())).toMatch(/^receiver's host\n[\d.]+ k\n▲ now$/);
-    expect(plain(await place(page, 'receiver').getAttribute('aria-label') ?? '')).toMatch(/^receiver's host: \d\d \d\d\d elements lost, some of them now$/);
+    expect(plain(await place(page, 'receiver').getAttribute('aria-description') ?? '')).toMatch(/^receiver's host: \d\d \d\d\d elements lost, some of them now$/);
     await until('what flows', async () => plain((await page.locator('.path-flow').allInnerTexts()).join()) === 'states 1.00 k samples/s,1.00 k samples/s arrive');
   });
 
@@ -53,7 +53,7 @@ describe('the picture of the way', () => {
     const page = await showPath(HOLE);
     const sums = (): Promise<readonly number[]> => page.evaluate(() => {
       const inFull = (text: string | null | undefined): number => Number((text ?? '').replace(/\u202f/g, '').match(/\d+/)?.[0] ?? 0);
-      const places = [...document.querySelectorAll('.path-place')].reduce((sum, each) => sum + inFull(each.getAttribute('aria-label')), 0);
+      const places = [...document.querySelectorAll('.path-place')].reduce((sum, each) => sum + inFull(each.getAttribute('aria-description')), 0);
       const law = [...document.querySelectorAll('.law-row .figure')].map((each) => inFull(each.textContent));
       const [sent = 0, delivered = 0, lost = 0, unexplained = 0, unsettled = 0, inFlight = 0] = law;
       return [places, lost + unexplained + unsettled, sent - delivered - inFlight, inFull(document.querySelector('.path-sum')?.textContent)];
@@ -142,7 +142,7 @@ describe('the picture of the way', () => {
     await until('the other picture', async () => (await page.locator('.path-sum').innerText()) === 'Nothing is missing');
     expect(await findings(page).isVisible()).toBe(false);
     expect(await page.locator('.path-place:not([data-zero])').count()).toBe(0);
-    expect(await place(page, 'archive').getAttribute('aria-label')).toBe('archive: counted by its recorder');
+    expect(await place(page, 'archive').getAttribute('aria-description')).toBe('archive: counted by its recorder');
     expect(await place(page, 'archive').locator('.path-count').innerText()).toBe('–');
     await place(page, 'archive').click();
     expect(await findings(page).innerText()).toContain('in the account of the recorder');
@@ -230,7 +230,7 @@ describe('the picture of a relayed stream', () => {
     expect(stations).toHaveLength(HOPS + 1);
     expect((await page.locator('.path-name').allInnerTexts()).slice(0, HOPS + 1).map(plain)).toEqual([...Array.from({ length: HOPS }, (_, hop) => `${hop % 2 === 0 ? 'bus' : 'link'} · hop ${hop}${hop === HOPS - 1 ? ' · 100 ms' : ''}`), 'relay']);
     await until('a loss on a link', async () => (await place(page, 'hop-1').getAttribute('data-zero')) === null);
-    expect(plain(await place(page, 'hop-1').getAttribute('aria-label') ?? '')).toMatch(/^hop 1, the link from gate-lab to gate-campus: [\d ]+ elements lost/);
+    expect(plain(await place(page, 'hop-1').getAttribute('aria-description') ?? '')).toMatch(/^hop 1, the link from gate-lab to gate-campus: [\d ]+ elements lost/);
     expect(await place(page, 'hop-1').locator('.path-why').innerText()).toBe('deadline');
     expect(await page.locator('.ladder-hop').last().innerText()).toBe('hop 8, the bus from far-relay to this monitor');
   });
