@@ -89,6 +89,8 @@ class Bus {
     if (options.alarms && first !== undefined) this.all.push({ ...first, name: 'lab/alarm' });
     /** What `GET /api/alarms` answers: tests change it. @type {any[]} */
     this.alarms = options.alarms ? alarmsAt(this.started) : [];
+    /** What `GET /api/runs` answers: tests change it. @type {any[]} */
+    this.runs = [];
     this.protocol = options.pageProtocol ?? 1;
     this.spoil = options.spoil ?? 0;
     this.fullDisk = options.fullDisk ?? false;
@@ -523,6 +525,8 @@ function answer(bus, url, method, body) {
       return [200, { available: true, probability: bus.injection.probability }];
     case 'GET /api/patterns':
       return [200, bus.patterns];
+    case 'GET /api/runs':
+      return [200, bus.runs];
     case 'GET /api/alarms':
       return [200, bus.alarms];
     case 'POST /api/alarms': {
@@ -621,7 +625,7 @@ export async function startFakeServer(options = {}) {
   };
   /** Breaks the connections of all pages, or of one user's. @param {string} [user] */
   const cut = (user) => viewers.forEach((viewer) => { if (user === undefined || viewer.user === user) viewer.socket.terminate(); });
-  return { url: `http://127.0.0.1:${address.port}`, port: address.port, stats, close, cut, views: bus.views, alarms: bus.alarms };
+  return { url: `http://127.0.0.1:${address.port}`, port: address.port, stats, close, cut, views: bus.views, alarms: bus.alarms, runs: bus.runs };
 }
 
 /** @param {string} name @param {number} otherwise */

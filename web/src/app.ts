@@ -9,6 +9,7 @@ import { Live, type Connection } from './live';
 import { gapOfDetail } from './model/gaps';
 import { hopsOf, type Hop } from './model/hops';
 import { leftOut, readLayout, writeLayout } from './model/layout';
+import { isBare } from './model/run-link';
 import { connectionSentence, noticeOf, type Standing } from './model/notices';
 import { sentence, worstStream, type Alarms } from './model/sentence';
 import { AttackWatch } from './model/unauthentic';
@@ -17,6 +18,7 @@ import { full, type Zone } from './model/time';
 import { ANYONE, barred, closedText, doorOf, type Visitor } from './model/visitor';
 import { paintSheet } from './paint/sheet';
 import { Plots } from './plots';
+import { RunWatch } from './run-watch';
 import { SharedViews } from './shared-views';
 import { SteeringWatch } from './steering-watch';
 import { AccountPanel, LISTED_GAPS } from './ui/account-panel';
@@ -69,6 +71,10 @@ export class App {
     seen: () => this.#plots.seen, picture: (what) => this.#picture(what), catalogue: () => this.#byName,
     zone: () => this.#zone, say: (text) => this.#notices.toast(text),
   });
+  readonly #runs = new RunWatch({
+    now: () => this.#now(), zone: () => this.#zone, say: (text) => this.#notices.toast(text), onAddress: () => this.#onPlots(),
+    look: (window) => this.#plots.look(window), follow: () => this.#plots.follow(), mark: (marks, zero) => this.#plots.markRuns(marks, zero),
+  });
   readonly #changes = new SteeringWatch((marks) => this.#plots.mark(marks));
   #visitor: Visitor = ANYONE;
   #palette: Palette;
@@ -88,7 +94,7 @@ export class App {
   #injecting = false;
   /** The server's reason when it closed the page. */
   #closedBy = '';
-  #fresh = location.search.length <= 1;
+  #fresh = isBare(location.search);
   #addressTimer: ReturnType<typeof setTimeout> | undefined;
 
   constructor() {
@@ -161,6 +167,7 @@ export class App {
   #loadAddress(): void {
     if (this.#shared.load(location.search)) return;
     this.#plots.load(readLayout(location.search));
+    this.#runs.load(location.search);
     const words = leftOut(location.search);
     if (words !== '') this.#notices.toast(words);
   }
@@ -214,6 +221,7 @@ export class App {
     this.#connection = connection;
     this.#root.dataset['connection'] = connection.kind;
     if (connection.kind !== 'connecting') this.#shared.onConnection(connection.kind === 'open');
+    if (connection.kind === 'open') this.#runs.onConnection();
     if (connection.kind === 'waiting') {
       this.#plots.onDisconnect();
       this.#closedBy = connection.reason;
@@ -301,6 +309,7 @@ export class App {
   }
 
   #beat(): void {
+    this.#runs.look(performance.now());
     void this.#changes.look(this.#byName.keys(), this.#plots.stretch);
     void this.#alarmList.look(this.#streams.some(({ labels }) => labels.some(([key, value]) => key === 'node' && value === 'alarm')), performance.now());
     this.#top.showClock(this.#now(), this.#zone);
@@ -387,6 +396,7 @@ export class App {
   #onPlots(): void {
     const { layout } = this.#plots;
     this.#shared.onLayout(layout);
+    this.#runs.onWindow(layout.window);
     this.#top.showWindow(layout.window, this.#zone);
     this.#root.toggleAttribute('data-paused', layout.window.endNs !== null);
     this.#list.setPlotted(new Set(layout.plots.flatMap((plot) => plot.traces.map((trace) => trace.stream))));
@@ -396,7 +406,7 @@ export class App {
   }
 
   #writeAddress(): void {
-    history.replaceState(null, '', `?${this.#shared.query ?? writeLayout(this.#plots.layout)}`);
+    history.replaceState(null, '', `?${this.#shared.query ?? this.#runs.query(writeLayout(this.#plots.layout))}`);
   }
 
   #onVisibility(): void {
@@ -436,6 +446,10 @@ export class App {
       case 'theme': return this.#changeTheme();
       case 'wall': return this.#toggleWall();
       case 'share': return void this.#share();
+      case 'runs': return this.#runs.toggle();
+      case 'next-run': return void this.#runs.step('next');
+      case 'previous-run': return void this.#runs.step('previous');
+      case 'run-time': return this.#runs.toggleRelative();
       case 'views': return this.#shared.toggle();
       case 'alarms': return this.#alarmList.toggle();
       case 'export': return this.#export.toggle();
@@ -503,7 +517,7 @@ export class App {
 
   #escape(): void {
     if (!byId('keys', HTMLDivElement).hidden) this.#keys.toggle(false);
-    else if (this.#shared.close()) return;
+    else if (this.#shared.close() || this.#runs.close()) return;
     else if (this.#alarmList.isOpen) this.#alarmList.toggle(false);
     else if (this.#export.isOpen) this.#export.toggle(false);
     else if (!byId('gap-card', HTMLDivElement).hidden) this.#plots.unfocus();

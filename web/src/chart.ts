@@ -12,6 +12,7 @@ import { axisScale, tickLabels, type AxisScale } from './model/axis';
 import { bands, type Band, type PlotGap } from './model/gaps';
 import type { Limit } from './model/limits';
 import { valueTicks, type Range } from './model/scale';
+import { relativeLabel, relativeTicks } from './model/run-marks';
 import { tickLabel, timeTicks, type Ticks, type Zone } from './model/time';
 import type { Area, Shown } from './paint/area';
 import { Hatches, paintBands, paintSeam, paintStrip, STRIP_PX, type GapColours } from './paint/gaps';
@@ -40,6 +41,8 @@ export interface Scene {
   readonly frame: ViewFrame | null;
   readonly shown: Shown;
   readonly zone: Zone;
+  /** The start of a run that time is counted from; null for times of day. */
+  readonly zero: bigint | null;
   /** At most two: left and right. */
   readonly axes: readonly ChartAxis[];
   /** For each trace of the request, its pen and its axis. */
@@ -113,7 +116,8 @@ export class Chart {
     const { width } = this.box();
     this.#bands = bands(scene.gaps, scene.shown.from, scene.shown.spanNs, width);
     const wanted = width / (this.#theme.fontPx * TIME_LABEL_EM);
-    this.#ticks = timeTicks(scene.shown.from, scene.shown.from + scene.shown.spanNs, wanted, scene.zone);
+    const [from, to] = [scene.shown.from, scene.shown.from + scene.shown.spanNs];
+    this.#ticks = scene.zero === null ? timeTicks(from, to, wanted, scene.zone) : relativeTicks(from, to, wanted, scene.zero);
     this.#plot.batch(() => {
       this.#plot.setScale('x', { min: 0, max: Number(scene.shown.spanNs) });
       scene.axes.slice(0, 2).forEach(({ range }, i) => this.#plot.setScale(axisKey(i), { min: range.low, max: range.high }));
@@ -192,7 +196,7 @@ export class Chart {
   #timeLabel(at: bigint): string {
     const scene = this.#scene;
     if (scene === null) return '';
-    const label = tickLabel(at, this.#ticks, scene.zone);
+    const label = scene.zero === null ? tickLabel(at, this.#ticks, scene.zone) : relativeLabel(at, this.#ticks, scene.zero);
     const { width } = this.box();
     const x = (Number(at - scene.shown.from) / Number(scene.shown.spanNs)) * width;
     const half = (label.length * this.#theme.fontPx * GLYPH_EM) / 2;

@@ -10,6 +10,7 @@ import { Measuring } from './measuring';
 import { neighbour, type Direction, type PlotGap } from './model/gaps';
 import { EMPTY_LAYOUT, MAX_PLOTS, overlay, plotOf, withoutRoom, type Layout, type Plot } from './model/layout';
 import { limitsOf, sameLimits, type Limit } from './model/limits';
+import type { RunMark } from './model/run-marks';
 import type { Mark } from './model/steering-marks';
 import { channelOf, firstPanel, panelsOf, type PanelKind } from './model/picture';
 import { nextMode, type AxisMode } from './model/scale';
@@ -61,6 +62,7 @@ export class Plots {
   #cursor: number | null = null;
   #focused: PlotGap | null = null;
   #marks: readonly Mark[] = [];
+  #runs: { readonly marks: readonly RunMark[]; readonly zero: bigint | null } = { marks: [], zero: null };
   #limits: ReadonlyMap<string, readonly Limit[]> = new Map();
   #scheduled = 0;
   #draws = 0;
@@ -299,6 +301,11 @@ export class Plots {
     this.#look(zoom(this.#layout.window, factor, share, this.#edgeNow()));
   }
 
+  /** Shows this window. */
+  look(window: TimeWindow): void {
+    this.#look(window);
+  }
+
   /** Shows this much time. */
   span(spanNs: bigint): void {
     this.#look(withSpan(this.#layout.window, spanNs));
@@ -371,6 +378,12 @@ export class Plots {
     this.#schedule();
   }
 
+  /** Marks starts and ends of runs in every plot; time is counted from `zero` on, if it is given. */
+  markRuns(marks: readonly RunMark[], zero: bigint | null): void {
+    this.#runs = { marks, zero };
+    this.wake();
+  }
+
   /** Colours, type or zone changed. */
   retheme(): void {
     this.#grid.panels.forEach((panel) => panel.retheme());
@@ -431,7 +444,7 @@ export class Plots {
     const view = this.#nextView;
     this.#nextView += 1;
     const shared = (): Shared => ({
-      window: this.#layout.window, zone: this.context.zone(), palette: this.context.palette(), edge: this.#edge, marks: this.#marks, limits: this.#limits,
+      window: this.#layout.window, zone: this.context.zone(), palette: this.context.palette(), edge: this.#edge, marks: this.#marks, runs: this.#runs, limits: this.#limits,
     });
     const listener = this.#listener(() => panel);
     const panel: Panel = plot.panel === 'trend'

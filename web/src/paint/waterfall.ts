@@ -6,6 +6,7 @@ import { axisScale, tickLabels } from '../model/axis';
 import { colourise } from '../model/colour-map';
 import type { Box } from '../model/picture';
 import { valueTicks, type Range } from '../model/scale';
+import { relativeLabel, relativeTicks } from '../model/run-marks';
 import { tickLabel, timeTicks, type Zone } from '../model/time';
 import type { Columns } from '../model/waterfall';
 import { hatch, leftTicks, line, lowerTicks } from './axes';
@@ -25,6 +26,8 @@ export interface WaterfallScene {
   /** The place looked at, as shares of the box. */
   readonly place: { readonly across: number; readonly down: number } | null;
   readonly zone: Zone;
+  /** The start of a run that time is counted from. */
+  readonly zero: bigint | null;
   readonly theme: ChartTheme;
 }
 
@@ -36,7 +39,7 @@ export function waterfallBox(width: number, height: number, { fontPx }: ChartThe
 
 /** Paints into a box; `small` is a canvas of its own for the pixels. */
 export function paintWaterfall(pen: CanvasRenderingContext2D, small: HTMLCanvasElement, box: Box, scene: WaterfallScene): void {
-  const { columns, bins, theme, y, zone } = scene;
+  const { columns, bins, theme, y, zone, zero } = scene;
   hatch(pen, box, theme);
   if (bins > 0) paintPixels(pen, small, box, scene);
   const at = valueTicks(y, box.height / (theme.fontPx * 4));
@@ -45,8 +48,10 @@ export function paintWaterfall(pen: CanvasRenderingContext2D, small: HTMLCanvasE
   leftTicks(pen, box, at.map((value, k) => ({ share: (value - y.low) / (y.high - y.low), label: labels[k] ?? '' })), theme, false);
   pen.textAlign = 'right';
   pen.fillText(scale.head, box.x - 6, theme.fontPx * 0.8);
-  const times = timeTicks(columns.from, columns.from + columns.spanNs, box.width / (theme.fontPx * 9), zone);
-  lowerTicks(pen, box, times.at.map((time) => ({ share: Number(time - columns.from) / Number(columns.spanNs), label: tickLabel(time, times, zone) })), theme, false);
+  const [from, to, wanted] = [columns.from, columns.from + columns.spanNs, box.width / (theme.fontPx * 9)];
+  const times = zero === null ? timeTicks(from, to, wanted, zone) : relativeTicks(from, to, wanted, zero);
+  const label = (time: bigint): string => (zero === null ? tickLabel(time, times, zone) : relativeLabel(time, times, zero));
+  lowerTicks(pen, box, times.at.map((time) => ({ share: Number(time - columns.from) / Number(columns.spanNs), label: label(time) })), theme, false);
   paintBar(pen, { x: box.x + box.width + theme.fontPx, y: box.y, height: box.height }, scene);
   if (scene.place === null) return;
   const [x, row] = [box.x + scene.place.across * box.width, box.y + scene.place.down * box.height];

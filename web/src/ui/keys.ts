@@ -10,7 +10,7 @@ import { byId, el } from './dom';
 export type Command =
   | 'follow' | 'pause' | 'next-gap' | 'previous-gap' | 'search' | 'account' | 'single' | 'close-plot' | 'axis'
   | 'earlier' | 'later' | 'zoom-in' | 'zoom-out' | 'next-plot' | 'previous-plot' | 'list' | 'cursors' | 'utc' | 'theme' | 'wall'
-  | 'share' | 'views' | 'export' | 'alarms' | 'keys' | 'escape';
+  | 'runs' | 'next-run' | 'previous-run' | 'run-time' | 'share' | 'views' | 'export' | 'alarms' | 'keys' | 'escape';
 
 interface Key {
   readonly keys: readonly string[];
@@ -36,6 +36,12 @@ const GROUPS: readonly (readonly [string, readonly Key[]])[] = [
     key('g', 'g', 'next-gap', 'next gap'),
     key('G', 'shift g', 'previous-gap', 'gap before'),
     key('a', 'a', 'account', 'account of the stream'),
+  ]],
+  ['Runs', [
+    key('r', 'r', 'runs', 'runs of the experiment'),
+    key(',', ',', 'previous-run', 'run before'),
+    key('.', '.', 'next-run', 'next run'),
+    key('0', '0', 'run-time', 'time from its start'),
   ]],
   ['Plots', [
     key('/', '/', 'search', 'search; ↑ ↓ choose, → channels'),

@@ -10,6 +10,7 @@ import { GRID_COLUMNS, type Plot } from '../model/layout';
 import type { Limit } from '../model/limits';
 import { decimalsFor, displayUnit, inUnit } from '../model/quantity';
 import { nextAuto, type AutoRange, type AxisMode, type Range } from '../model/scale';
+import { secondsText, type RunMark } from '../model/run-marks';
 import type { Mark } from '../model/steering-marks';
 import { clock, full, pixelDigits, type Zone } from '../model/time';
 import { isShown, stretchOf, type CursorName, type Cursors } from '../model/stretch';
@@ -26,6 +27,7 @@ import { el, iconButton, setAttribute, setText } from './dom';
 import { listenGestures } from './gestures';
 import type { Measured } from './measure-panel';
 import { Readouts, type Readout } from './readouts';
+import { RunMarks } from './run-marks';
 import { SteeringMarks } from './steering-marks';
 import type { Palette } from './theme';
 
@@ -38,6 +40,8 @@ export interface Shared {
   readonly edge: bigint;
   /** Changes of apps. */
   readonly marks: readonly Mark[];
+  /** Starts and ends of runs, and the start that time is counted from. */
+  readonly runs: { readonly marks: readonly RunMark[]; readonly zero: bigint | null };
   /** Limits of watched channels, by `stream:channel`. */
   readonly limits: ReadonlyMap<string, readonly Limit[]>;
 }
@@ -80,6 +84,7 @@ export class PlotPanel {
   readonly #units = [el('span', { class: 'axis-unit' }), el('span', { class: 'axis-unit axis-unit-right' })] as const;
   readonly #line = el('div', { class: 'cursor-line', hidden: true });
   readonly #marks = new SteeringMarks();
+  readonly #runs = new RunMarks();
   readonly #tag = el('div', { class: 'cursor-tag', hidden: true });
   readonly #chart: Chart;
   readonly #lines: CursorLines;
@@ -103,7 +108,7 @@ export class PlotPanel {
     this.element = this.#build();
     this.#chart = new Chart(this.body, { width: 300, height: 150 }, shared().palette.chart);
     this.#lines = new CursorLines(this.body, (name, share) => listener.onDragCursor(name, share));
-    this.body.append(...this.#units, this.#marks.element, this.#line, this.#tag);
+    this.body.append(...this.#units, this.#runs.element, this.#marks.element, this.#line, this.#tag);
     listenGestures(this.body, () => this.#chart.box(), {
       onHover: (at) => this.#onHover(at),
       onPan: (dx) => listener.onPan(dx / this.widthPx),
@@ -179,7 +184,7 @@ export class PlotPanel {
   render(nowMs: number): boolean {
     if (!this.#dirty) return false;
     this.#dirty = false;
-    const { window, zone, palette, edge, marks, limits } = this.shared();
+    const { window, zone, palette, edge, marks, runs, limits } = this.shared();
     this.#shown = this.#shownNow(window, edge);
     this.#axes = this.#axesNow(nowMs);
     const colours = traceColours(this.#plot.traces);
@@ -192,9 +197,10 @@ export class PlotPanel {
       opacity: states.get(i) === 'ok' || window.endNs !== null ? 1 : 0.45,
       axis: axis[i] ?? 0,
     }));
-    const scene: Scene = { frame: this.#frame, shown: this.#shown, zone, axes: this.#axes, pens, gaps: this.#gaps, limits: this.#limits(limits, axis) };
+    const scene: Scene = { frame: this.#frame, shown: this.#shown, zone, zero: runs.zero, axes: this.#axes, pens, gaps: this.#gaps, limits: this.#limits(limits, axis) };
     this.#chart.draw(scene);
     this.#marks.place(marks, this.#shown, this.#chart.box());
+    this.#runs.place(runs.marks, this.#shown, this.#chart.box(), zone);
     this.#write(axis, nowMs);
     return true;
   }
@@ -371,9 +377,10 @@ export class PlotPanel {
   }
 
   #cursorRows(at: bigint): readonly Node[] {
-    const { zone, palette } = this.shared();
+    const { zone, palette, runs: { zero } } = this.shared();
     const digits = pixelDigits(this.#shown.spanNs, this.widthPx);
-    const head = el('div', { class: 'cursor-time', text: clock(at, zone, digits), title: full(at, zone) });
+    const since = zero === null ? '' : `t = ${secondsText(at - zero, digits)} · `;
+    const head = el('div', { class: 'cursor-time', text: `${since}${clock(at, zone, digits)}`, title: full(at, zone) });
     const colours = traceColours(this.#plot.traces);
     const { axis } = axesOf(this.#unitsOfTraces);
     const rows = (this.#frame?.traces ?? []).slice(0, CURSOR_TRACES).map((trace) => {

@@ -11,6 +11,7 @@ import { GRID_COLUMNS, type LogAxes, type Plot } from '../model/layout';
 import { binHz, channelOf, decadeRange, elementsText, peakOf, placeAt, shareOf, valueAt, widened, within, type Box, type Place } from '../model/picture';
 import { decimalsFor, displayUnit, inUnit, short, significant } from '../model/quantity';
 import { nextAuto, type AutoRange, type Range } from '../model/scale';
+import { secondsText } from '../model/run-marks';
 import { clock, full } from '../model/time';
 import { titlesOf } from '../model/titles';
 import { DECIBELS, decibels, finiteEnds, Waterfall } from '../model/waterfall';
@@ -27,6 +28,7 @@ import { el, iconButton, setAttribute, setText } from './dom';
 import type { Measured } from './measure-panel';
 import type { Panel } from './panel';
 import type { PlotListener, Shared } from './plot-panel';
+import { RunMarks } from './run-marks';
 
 /** Receiver of the events: those of a plot, and a change of its logarithmic axes. */
 export interface SamplePanelListener extends PlotListener {
@@ -58,6 +60,7 @@ export class SamplePanel implements Panel {
   readonly #empty = el('p', { class: 'sample-empty', hidden: true });
   readonly #axisControl: AxisControl;
   readonly #image = new ImagePainter();
+  readonly #runs = new RunMarks();
   readonly #small = document.createElement('canvas');
   #waterfall = new Waterfall();
   #plot: Plot;
@@ -80,7 +83,7 @@ export class SamplePanel implements Panel {
     this.#plot = plot;
     this.#axisControl = new AxisControl(() => this.#range, listener.onAxis, plot.panel === 'spectrum' ? 'y' : 'colours');
     this.element = this.#build();
-    this.body.append(this.#canvas, this.#empty);
+    this.body.append(this.#canvas, this.#runs.element, this.#empty);
     this.#listen();
     this.#axisControl.show(plot.axis);
     this.#retitle();
@@ -366,7 +369,7 @@ export class SamplePanel implements Panel {
   }
 
   #paintWaterfall(pen: CanvasRenderingContext2D, sample: Sample, nowMs: number): void {
-    const { palette, zone } = this.shared();
+    const { palette, zone, runs } = this.shared();
     const { clientWidth: width, clientHeight: height } = this.body;
     this.#box = waterfallBox(width, height, palette.chart);
     const columns = { ...this.shown, count: Math.max(1, Math.min(MOST_COLUMNS, Math.round(this.#box.width))) };
@@ -382,7 +385,8 @@ export class SamplePanel implements Panel {
     const { range: y, position, unit: unitY } = this.#frequencies(sample);
     const unit = log ? `dB ${this.#unit()}`.trim() : this.#unit();
     const place = this.#pointed ? this.#at : null;
-    paintWaterfall(pen, this.#small, this.#box, { values, bins: this.#waterfall.bins, columns, range: this.#range, unit, y: { low: 0, high: y.high }, unitY, place, zone, theme: palette.chart });
+    paintWaterfall(pen, this.#small, this.#box, { values, bins: this.#waterfall.bins, columns, range: this.#range, unit, y: { low: 0, high: y.high }, unitY, place, zone, zero: runs.zero, theme: palette.chart });
+    this.#runs.place(runs.marks, columns, { left: this.#box.x, top: this.#box.y, width: this.#box.width, height: this.#box.height }, zone);
     const bin = within(sample, { row: 0, column: Math.floor((1 - this.#at.down) * sample.columns) }).column;
     const column = Math.floor(this.#at.across * columns.count);
     const value = values[(sample.columns - 1 - bin) * columns.count + column] ?? NaN;
@@ -416,11 +420,11 @@ export class SamplePanel implements Panel {
       setText(this.#value, '');
       return setText(this.#note, '');
     }
-    const { zone } = this.shared();
+    const { zone, runs: { zero } } = this.shared();
     const { size, block, skipped, planes } = sample;
     const reduced = block[0] * block[1] > 1 ? `a pixel is the ${frame.isMax ? 'maximum' : 'mean'} of ${block[0]} × ${block[1]}` : '';
     const parts = [
-      clock(sample.time, zone, 3), `${size[0]} × ${size[1]}`, planes > 1 ? `first of ${planes}` : '', reduced,
+      zero === null ? '' : `t = ${secondsText(sample.time - zero, 3)}`, clock(sample.time, zone, 3), `${size[0]} × ${size[1]}`, planes > 1 ? `first of ${planes}` : '', reduced,
       frame.slow ? 'coarser, because this page is slow' : '', skipped > 0 ? `${short(skipped)} samples not shown` : '',
       frame.state === 'ok' ? '' : frame.state, frame.obstacle === null ? '' : 'newer samples are not kept',
       this.#plot.panel === 'waterfall' && this.#waterfall.since !== null ? `kept by this page since ${clock(this.#waterfall.since, zone)}` : '',

@@ -29,6 +29,7 @@ let closed: Fake;
 
 beforeAll(async () => {
   [bus, closed] = await Promise.all([startFakeServer({ fields: true, alarms: true, hops: 2, attack: true, fullDisk: true, insecure: true }), startFakeServer({ users: true })]);
+  bus.runs.push({ id: 'shot-1', state: 'open', start_ns: BigInt(Date.now()) * 1_000_000n, end_ns: null, labels: { gas: 'D2' }, started_by: { host: 'daq-3', principal: 'user:anna' }, stopped_by: null, clock_behind_ns: 0 });
   bus.views.put('rod', { window: { span_ns: '#10000000000#', end_ns: null }, order: ['p1'], notes: 'Look at the step', title: 'Heated rod', ...FOLLOWED }, 'anna');
 });
 afterAll(() => Promise.all([bus.close(), closed.close()]));
@@ -81,11 +82,12 @@ const STATES: Readonly<Record<string, State>> = {
   'the card of a hole': { query: TRENDS, act: keys('Space', 'G'), shows: '#gap-card' },
   'the account with the findings of a hop': { query: RELAYED, act: async (page) => { await keys('a')(page); await page.locator('.path-place[data-at=hop-1]').click(); }, shows: '#findings' },
   'the account of a stream that is attacked': { query: '?span=10s&plot=test/chirp:a', act: keys('a'), shows: '#unauthentic' },
+  'a run that it shows': { query: `${TRENDS}&during=shot-1`, act: keys('r', 'ArrowDown'), shows: '.run-current button' },
   'a view that it follows': { query: '?view=rod', act: keys('v'), shows: '.view-watchers li' },
 };
 
 /** What a key shows over the same page, and hides again. */
-const OVERLAYS = { v: '.view-list button', k: '.alarm', e: '.export-part', '?': '#keys', c: '#measure .measure-slider', w: '.readout-value' };
+const OVERLAYS = { r: '.run-row', v: '.view-list button', k: '.alarm', e: '.export-part', '?': '#keys', c: '#measure .measure-slider', w: '.readout-value' };
 
 describe('axe-core finds nothing serious in', () => {
   test.each(Object.keys(STATES))('%s', async (name) => {

@@ -61,7 +61,7 @@ const listener: PlotListener = {
 
 function panels(load: Load): readonly PlotPanel[] {
   const palette = readPalette();
-  const shared = (): Shared => ({ window: { spanNs: SPAN, endNs: null }, marks: [], limits: new Map(), zone: 'utc', palette, edge: START });
+  const shared = (): Shared => ({ window: { spanNs: SPAN, endNs: null }, marks: [], runs: { marks: [], zero: null }, limits: new Map(), zone: 'utc', palette, edge: START });
   const element = document.getElementById('grid');
   if (element === null) throw new Error('the harness has no grid');
   const grid = new PlotGrid(element, { onResize: nothing, onFitted: nothing });

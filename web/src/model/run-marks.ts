@@ -1,0 +1,76 @@
+/**
+ * Marks of runs in plots: where a run starts and ends, and time that is counted from a start.
+ */
+import { sameRun, type Run } from './runs';
+import { SECOND, timeTicks, type Ticks } from './time';
+
+/** A start or an end. */
+export interface RunMark {
+  readonly at: bigint;
+  readonly id: string;
+  readonly edge: 'start' | 'end';
+  /** Whether it is of the run that is shown. */
+  readonly chosen: boolean;
+}
+
+/** More marks than these in one plot hide it: then only those of the run that is shown are drawn. */
+export const MOST_MARKS = 24;
+const MINUTE = 60n * SECOND;
+const HOUR = 60n * MINUTE;
+
+/** Returns the marks of all runs, by time. */
+export function runMarks(runs: readonly Run[], chosen: Run | null): readonly RunMark[] {
+  const marks = runs.flatMap((run): readonly RunMark[] => {
+    const isChosen = chosen !== null && sameRun(run, chosen);
+    return ([[run.startNs, 'start'], [run.endNs, 'end']] as const).flatMap(([at, edge]) => (at === null ? [] : [{ at, id: run.id, edge, chosen: isChosen }]));
+  });
+  return marks.sort((a, b) => (a.at < b.at ? -1 : a.at > b.at ? 1 : 0));
+}
+
+/** Returns the marks within a stretch of time with their shares of its width. */
+export function placedMarks(marks: readonly RunMark[], shown: { readonly from: bigint; readonly spanNs: bigint }): readonly { readonly share: number; readonly mark: RunMark }[] {
+  const to = shown.from + shown.spanNs;
+  const inside: RunMark[] = [];
+  for (let i = firstFrom(marks, shown.from); i < marks.length; i += 1) {
+    const mark = marks[i];
+    if (mark === undefined || mark.at > to) break;
+    inside.push(mark);
+  }
+  const drawn = inside.length > MOST_MARKS ? inside.filter((mark) => mark.chosen) : inside;
+  return drawn.map((mark) => ({ share: Number(mark.at - shown.from) / Number(shown.spanNs), mark }));
+}
+
+/** Index of the first mark at or after a moment: every plot looks for it with every frame. */
+function firstFrom(marks: readonly RunMark[], from: bigint): number {
+  let [low, high] = [0, marks.length];
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if ((marks[middle]?.at ?? 0n) < from) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
+/** Returns ticks on round times since `zero`. */
+export function relativeTicks(from: bigint, to: bigint, wanted: number, zero: bigint): Ticks {
+  const ticks = timeTicks(from - zero, to - zero, wanted, 'utc');
+  return { ...ticks, at: ticks.at.map((at) => at + zero) };
+}
+
+/** Writes a tick as the time since `zero`: seconds, or minutes and hours where ticks are that far apart. */
+export function relativeLabel(at: bigint, { stepNs, digits }: Ticks, zero: bigint): string {
+  const since = at - zero;
+  if (since === 0n) return 't = 0';
+  if (stepNs >= HOUR && stepNs % HOUR === 0n) return `${signed(since / HOUR)} h`;
+  if (stepNs >= MINUTE && stepNs % MINUTE === 0n) return `${signed(since / MINUTE)} min`;
+  return secondsText(since, digits);
+}
+
+const signed = (value: bigint): string => (value < 0n ? `−${-value}` : `${value}`);
+
+/** Writes nanoseconds as seconds with `digits` decimals, cut off. */
+export function secondsText(ns: bigint, digits: number): string {
+  const size = ns < 0n ? -ns : ns;
+  const fraction = (size % SECOND).toString().padStart(9, '0').slice(0, digits);
+  return `${ns < 0n ? '−' : ''}${size / SECOND}${digits > 0 ? `.${fraction}` : ''} s`;
+}
