@@ -3,11 +3,12 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use wire::{PictureFrame, ViewFrame};
+use wire::{PictureFrame, ValuesFrame, ViewFrame};
 
 fuzz_target!(|bytes: &[u8]| {
     judge(bytes);
     judge_picture(bytes);
+    judge_values(bytes);
     let mut begun = bytes.to_vec();
     if begin(&mut begun).is_some() {
         judge(&begun);
@@ -34,6 +35,20 @@ fn judge_picture(bytes: &[u8]) {
 fn encoded_picture(picture: &PictureFrame) -> Vec<u8> {
     let mut bytes = Vec::new();
     picture.encode(&mut bytes).expect("what was accepted is within the limits");
+    bytes
+}
+
+fn judge_values(bytes: &[u8]) {
+    let Ok(values) = ValuesFrame::decode(bytes) else { return };
+    let again = encoded_values(&values);
+    assert_eq!(again.len(), bytes.len());
+    let read = ValuesFrame::decode(&again).expect("what was written can be read");
+    assert_eq!(encoded_values(&read), again);
+}
+
+fn encoded_values(values: &ValuesFrame) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    values.encode(&mut bytes).expect("what was accepted is within the limits");
     bytes
 }
 

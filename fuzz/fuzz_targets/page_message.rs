@@ -11,7 +11,7 @@ use libfuzzer_sys::fuzz_target;
 use serde_json::{Value, json};
 use tungstenite::client::IntoClientRequest;
 use tungstenite::{Message, WebSocket};
-use wire::{PictureFrame, ViewFrame};
+use wire::{PictureFrame, ValuesFrame, ViewFrame};
 
 /// The view that shows that the monitor still responds.
 const SURE: u32 = u32::MAX;
@@ -75,6 +75,9 @@ fn is_sure(socket: &mut WebSocket<std::net::TcpStream>) {
 fn decoded(bytes: &[u8]) -> (u32, u32) {
     if let Ok(picture) = PictureFrame::decode(bytes) {
         return (picture.frame, picture.view);
+    }
+    if let Ok(values) = ValuesFrame::decode(bytes) {
+        return (values.frame, values.view);
     }
     let frame = ViewFrame::decode(bytes).expect("a frame of the page's protocol");
     (frame.frame, frame.view)

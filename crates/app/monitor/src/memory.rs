@@ -3,6 +3,7 @@
 //! Written by the intake in the order of the stream, read by viewers, under a short lock, see [`crate::history`]. Time
 //! is an argument. Start with [`StreamMemory`].
 
+pub(crate) mod newest;
 mod pace;
 pub(crate) mod pictures;
 
@@ -17,6 +18,7 @@ use units::{Epoch, WallTime};
 
 use crate::clock::Moment;
 use crate::gap_map::{GapMap, KnownGap};
+use newest::Newest;
 use pace::{LagMeter, LossHours, RateMeter};
 use pictures::{PictureBudget, Pictures};
 
@@ -70,6 +72,8 @@ pub(crate) struct StreamMemory {
     envelopes: BTreeMap<usize, Envelope>,
     /// Whole samples of the channels that pages show as pictures.
     pub(crate) pictures: Pictures,
+    /// The newest sample, whole.
+    pub(crate) newest_sample: Newest,
     budget: Budget,
     timeless: Vec<StreamGap>,
     /// Time of the oldest sample received.
@@ -96,6 +100,7 @@ impl StreamMemory {
             account: None,
             envelopes: BTreeMap::new(),
             pictures: Pictures::new(budget.pictures.clone()),
+            newest_sample: Newest::default(),
             budget,
             timeless: Vec::new(),
             first: None,
@@ -136,6 +141,7 @@ impl StreamMemory {
         }
         self.envelopes.values_mut().for_each(|envelope| envelope.push(block));
         self.pictures.push(block, now);
+        self.newest_sample.push(block, now);
         self.first.get_or_insert(block.t0);
         let newest = block.time_of(block.next_index() - 1);
         let before = self.newest.map_or(newest, |(before, _)| before);

@@ -6,6 +6,7 @@
 //! socket is in `live.rs`. Start with [`Viewer::frame`].
 
 mod delivery;
+mod drawing;
 mod form;
 mod kept;
 mod pace;
@@ -13,6 +14,7 @@ mod pictures;
 mod questions;
 mod rendition;
 mod trace;
+mod values;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,18 +24,16 @@ use sample::ColumnGrid;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use units::WallTime;
-use wire::{FrameAddress, TraceShape, TraceState, ViewFrame};
+use wire::{FrameAddress, TraceState, ViewFrame};
 
 use crate::clock::Moment;
-use crate::history::{History, StreamSlot};
-use crate::view::{Trace, ViewRequest, state_of};
+use crate::history::History;
+use crate::view::{Trace, ViewRequest};
 use delivery::Delivery;
-use form::as_read_by;
-use kept::Kept;
 use pace::{Allowance, Pace};
 use pictures::{PictureRequest, PictureView};
-use rendition::{Drawing, Rendition, Series};
-use trace::edge;
+use rendition::{Rendition, Series};
+use values::{TableView, ValuesRequest};
 
 pub(crate) use delivery::{MAX_CONFIRMED, MAX_UNDER_WAY, confirmed_by};
 pub(crate) use questions::StoreQuestion;
@@ -41,6 +41,7 @@ pub(crate) use rendition::{RenditionCounts, Renditions};
 
 /// The most views of one viewer.
 pub(crate) const MAX_VIEWS: usize = 64;
+
 /// Message of a page.
 #[derive(Debug, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
@@ -49,6 +50,8 @@ pub(crate) enum PageMessage {
     View(ViewRequest),
     /// Show the newest sample of a channel.
     Picture(PictureRequest),
+    /// Show the newest values of these channels.
+    Values(ValuesRequest),
     /// Close this view.
     Close { view: u32 },
     /// Visibility of the page.
@@ -68,6 +71,7 @@ impl PageMessage {
     pub(crate) fn streams(&mut self) -> impl Iterator<Item = &mut String> {
         let (traces, watched) = match self {
             Self::View(request) => (request.traces.as_mut_slice(), None),
+            Self::Values(request) => (request.traces.as_mut_slice(), None),
             Self::Picture(request) => (Default::default(), Some(&mut request.stream)),
             Self::WatchAccount { stream } => (Default::default(), stream.as_mut()),
             Self::Close { .. } | Self::Visible { .. } | Self::Shown { .. } => (Default::default(), None),
@@ -83,6 +87,7 @@ impl PageMessage {
             Self::Shown { frames, .. } if frames.len() > MAX_CONFIRMED => {
                 Err(format!("a message confirms at most {MAX_CONFIRMED} frames, not {}", frames.len()))
             }
+            Self::Values(request) => request.check(),
             Self::Close { .. } | Self::Visible { .. } | Self::Shown { .. } | Self::WatchAccount { .. } => {
                 Ok(())
             }
@@ -95,8 +100,10 @@ impl PageMessage {
 pub(crate) struct Viewer {
     number: u64,
     views: BTreeMap<u32, View>,
-    /// Views of whole samples; a number is in one of both.
+    /// Views of whole samples.
     pictures: BTreeMap<u32, PictureView>,
+    /// Tables; a number is in one of the three.
+    tables: BTreeMap<u32, TableView>,
     pub(crate) visible: bool,
     pub(crate) watched: Option<String>,
     next_frame: u32,
@@ -165,6 +172,7 @@ impl Viewer {
             number,
             views: BTreeMap::new(),
             pictures: BTreeMap::new(),
+            tables: BTreeMap::new(),
             visible: true,
             watched: None,
             next_frame: 0,
@@ -186,9 +194,9 @@ impl Viewer {
         match message {
             PageMessage::View(request) => return self.show(request),
             PageMessage::Picture(request) => return self.picture(request),
+            PageMessage::Values(request) => return self.table(request),
             PageMessage::Close { view } => {
-                self.views.remove(&view);
-                self.pictures.remove(&view);
+                self.take_delivery(view);
             }
             PageMessage::Visible { visible } => self.visible = visible,
             PageMessage::Shown { frame, frames } => {
@@ -203,8 +211,8 @@ impl Viewer {
     fn show(&mut self, request: ViewRequest) -> Result<(), String> {
         request.check()?;
         self.check_room(request.view)?;
-        let picture = self.pictures.remove(&request.view);
         let before = self.views.remove(&request.view);
+        let other = self.take_delivery(request.view);
         let mut traces: Vec<Trace> = request.traces.iter().cloned().map(Trace::new).collect();
         if let Some(before) = &before {
             // A view that still follows the newest data keeps its count of elements not yet shown.
@@ -221,16 +229,28 @@ impl Viewer {
             // Until the store has answered again, what it answered before is drawn.
             series.take_over(&request.traces, &before.series, &before.request.traces);
         }
-        let delivery = before.map(|before| before.delivery).or(picture.map(|picture| picture.delivery));
-        let delivery = delivery.unwrap_or_default();
+        let delivery = before.map(|before| before.delivery).or(other).unwrap_or_default();
         let view = View { traces, series, shown: None, delivery, request };
         self.views.insert(view.request.view, view);
         Ok(())
     }
 
+    /// Ends a view of whatever kind; returns its delivery for one in its place.
+    fn take_delivery(&mut self, view: u32) -> Option<Delivery> {
+        let traces = self.views.remove(&view).map(|view| view.delivery);
+        let picture = self.pictures.remove(&view).map(|view| view.delivery);
+        let table = self.tables.remove(&view).map(|view| view.delivery);
+        traces.or(picture).or(table)
+    }
+
+    /// Returns the numbers of all views.
+    fn numbers(&self) -> impl Iterator<Item = u32> {
+        self.deliveries().map(|(number, _)| number)
+    }
+
     fn check_room(&self, view: u32) -> Result<(), String> {
-        let is_new = !self.views.contains_key(&view) && !self.pictures.contains_key(&view);
-        if is_new && self.views.len() + self.pictures.len() >= MAX_VIEWS {
+        let is_new = self.numbers().all(|number| number != view);
+        if is_new && self.numbers().count() >= MAX_VIEWS {
             return Err(format!("a page has at most {MAX_VIEWS} views; close one first"));
         }
         Ok(())
@@ -240,12 +260,15 @@ impl Viewer {
     pub(crate) fn streams(&self) -> impl Iterator<Item = &str> {
         let traces = self.views.values().flat_map(|view| &view.traces);
         let pictures = self.pictures.values().map(|view| view.request.stream.as_str());
-        traces.map(|trace| trace.request.stream.as_str()).chain(pictures).chain(self.watched.as_deref())
+        let tables = self.tables.values().flat_map(|view| &view.request.traces);
+        let tables = tables.map(|trace| trace.stream.as_str());
+        let traces = traces.map(|trace| trace.request.stream.as_str());
+        traces.chain(pictures).chain(tables).chain(self.watched.as_deref())
     }
 
     /// Returns whether there is anything to make frames of.
     pub(crate) fn watches(&self) -> bool {
-        self.visible && !(self.views.is_empty() && self.pictures.is_empty())
+        self.visible && self.numbers().next().is_some()
     }
 
     /// Makes the next frame, if one is due: there is credit, time has passed, and something has changed.
@@ -257,14 +280,14 @@ impl Viewer {
             return None;
         }
         let turn = self.turn;
-        let views = self.views.iter().map(|(number, view)| (number, &view.delivery));
-        let all = views.chain(self.pictures.iter().map(|(number, view)| (number, &view.delivery)));
-        let mut numbers: Vec<u32> =
-            all.filter(|(_, delivery)| delivery.may_send(now)).map(|(number, _)| *number).collect();
+        let due = self.deliveries().filter(|(_, delivery)| delivery.may_send(now));
+        let mut numbers: Vec<u32> = due.map(|(number, _)| number).collect();
         numbers.sort_unstable_by_key(|number| (*number < turn, *number));
         for number in numbers {
-            if self.pictures.contains_key(&number) {
-                if let Some(bytes) = self.picture_frame(number, scenery) {
+            if !self.views.contains_key(&number) {
+                let is_table = self.tables.contains_key(&number);
+                let make = if is_table { Self::table_frame } else { Self::picture_frame };
+                if let Some(bytes) = make(self, number, scenery) {
                     return Some(bytes);
                 }
                 continue;
@@ -318,7 +341,9 @@ impl Viewer {
     pub(crate) fn took(&mut self, cost: Duration) {
         let Some(number) = self.made else { return };
         let traces = self.views.get_mut(&number).map(|view| &mut view.delivery);
-        if let Some(delivery) = traces.or(self.pictures.get_mut(&number).map(|view| &mut view.delivery)) {
+        let picture = self.pictures.get_mut(&number).map(|view| &mut view.delivery);
+        let table = self.tables.get_mut(&number).map(|view| &mut view.delivery);
+        if let Some(delivery) = traces.or(picture).or(table) {
             delivery.next_at = delivery.next_at.map(|at| at + Pace::extra(cost));
         }
     }
@@ -347,122 +372,6 @@ impl Viewer {
     /// Returns the frames sent and dropped so far.
     pub(crate) fn counts(&self) -> [u64; 2] {
         [u64::from(self.next_frame), u64::from(self.dropped)]
-    }
-}
-
-impl View {
-    const fn follows(&self) -> bool {
-        self.request.end_ns.is_none()
-    }
-
-    /// Returns the factor by which its frames are coarser than requested. Only a view that follows is thinned: a held
-    /// one is drawn once.
-    const fn further(&self) -> u32 {
-        if self.follows() { self.delivery.pace.further() } else { 1 }
-    }
-
-    fn signature(&self, scenery: Scenery<'_>) -> (ColumnGrid, Signature) {
-        let Scenery { history, now } = scenery;
-        let slots: Vec<_> = self.traces.iter().map(|trace| history.stream(&trace.request.stream)).collect();
-        let span_ns = self.request.span_ns;
-        let end = self.request.end_ns.map_or_else(|| edge(&slots, span_ns, now), WallTime::from_nanos);
-        let further = self.further();
-        let grid = self.request.grid(end, further);
-        let mark = |slot: &Option<Arc<StreamSlot>>| slot.as_deref().map(|slot| self.mark(slot, &grid, now));
-        let streams: Vec<_> = slots.iter().map(mark).collect();
-        let last = self.series.newest(further);
-        let still = last.as_ref().is_some_and(|last| last.signature.from.is_none());
-        let same = last.as_ref().is_some_and(|last| last.signature.streams == streams);
-        let from = (!(still && same)).then_some(grid.from);
-        let stored = self.series.answers();
-        (grid, Signature { from, streams, further, stored })
-    }
-
-    /// Returns the rendition that the page does not have yet, or what it is to be drawn from.
-    fn due(&self, scenery: Scenery<'_>) -> Option<FrameDue> {
-        let newest = self.series.newest(self.further());
-        let is_shown = |rendition: &Rendition| self.shown.as_ref().is_some_and(|shown| shown.is(rendition));
-        if let Some(young) = newest.as_ref().filter(|rendition| rendition.is_young(scenery)) {
-            return (!is_shown(young)).then(|| FrameDue::Drawn(Arc::clone(young)));
-        }
-        let (grid, signature) = self.signature(scenery);
-        match newest {
-            Some(rendition) if rendition.signature == signature => {
-                (!is_shown(&rendition)).then_some(FrameDue::Drawn(rendition))
-            }
-            Some(_) | None => Some(FrameDue::ToDraw(grid, signature)),
-        }
-    }
-
-    /// Draws every trace.
-    fn draw(&self, grid: &ColumnGrid, signature: Signature, scenery: Scenery<'_>) -> Drawing {
-        let mut frame = ViewFrame {
-            frame: 0,
-            view: 0,
-            live: self.follows(),
-            thinned_further: self.further() > 1,
-            now: scenery.now.wall,
-            from: grid.from,
-            column_ns: grid.column_ns,
-            column_count: grid.count,
-            dropped_frames: 0,
-            traces: Vec::with_capacity(self.traces.len()),
-        };
-        let (mut moves, mut newest, mut kept) = (false, Vec::new(), Vec::new());
-        for (index, trace) in self.traces.iter().enumerate() {
-            let index = u16::try_from(index).expect("views have few traces");
-            let mut drawn =
-                trace.draw(index, grid, self.series.stored(usize::from(index)).as_deref(), scenery);
-            moves |= drawn.holds_something;
-            newest.push(drawn.newest);
-            let shape = as_read_by(&self.request, drawn.frame.shape);
-            let columns = self.request.exact.then(|| Kept::of(&shape, grid)).flatten();
-            // Kept columns are put into the frame of each page.
-            drawn.frame.shape = if columns.is_some() { TraceShape::Points(Vec::new()) } else { shape };
-            kept.push(columns);
-            frame.traces.push(drawn.frame);
-        }
-        // An empty window does not have to move.
-        let signature = Signature { from: signature.from.filter(|_| moves), ..signature };
-        Drawing { signature, newest, frame, kept }
-    }
-
-    /// Records the end of the part shown of each trace.
-    fn was_shown(&mut self, rendition: &Rendition) {
-        let follows = self.follows();
-        for (trace, newest) in self.traces.iter_mut().zip(&rendition.newest) {
-            // Elements passed over by a user who views the past are not losses.
-            trace.shown_to = newest.filter(|_| follows).map(|newest| {
-                let shown_to = trace.shown_to.unwrap_or(rendition.grid.from);
-                newest.offset(1).max(shown_to)
-            });
-        }
-    }
-
-    /// Returns the changes of a stream that affect this view: all, or those of the past it shows.
-    fn mark(&self, slot: &StreamSlot, grid: &ColumnGrid, now: Moment) -> StreamMark {
-        let memory = slot.memory();
-        let state = state_of(memory.health(now));
-        if self.follows() {
-            return StreamMark { news: slot.changes(), filled_to: None, state };
-        }
-        let (from, to) = (grid.from, grid.edge(grid.count));
-        let filled_to = memory.newest().map(|(time, _)| time.min(to));
-        StreamMark { news: memory.gaps.newest_change(&(from..to)), filled_to, state }
-    }
-
-    /// Counts as lost the elements that left the window, which begins with the grid, before they were shown.
-    fn count_losses(&mut self, grid: &ColumnGrid, scenery: Scenery<'_>, lost: &mut BTreeMap<String, u64>) {
-        // Most traces were shown up to the present: no lock is taken for those.
-        let behind = |trace: &&mut Trace| trace.shown_to.is_some_and(|shown_to| shown_to < grid.from);
-        for trace in self.traces.iter_mut().filter(behind) {
-            let Some(slot) = scenery.history.stream(&trace.request.stream) else { continue };
-            let count = trace.slid_past(&slot.memory(), grid.from);
-            if count > 0 {
-                *lost.entry(trace.request.stream.clone()).or_default() += count;
-                slot.lost_in_browser(count);
-            }
-        }
     }
 }
 

@@ -12,6 +12,7 @@ mod means;
 mod picture;
 #[cfg(test)]
 mod tests;
+mod values;
 
 use ledger::{Outcome, Stage};
 use units::WallTime;
@@ -22,6 +23,7 @@ use crate::relayed::{Inherited, MAX_HOPS};
 pub use extremes::Extremes;
 pub use means::MeanShare;
 pub use picture::{MAX_PICTURE_PIXELS, Obstacle, PictureFrame, PictureSample};
+pub use values::{MAX_ROW_VALUES, ValueRow, ValueSample, Values, ValuesFrame};
 
 /// The first two bytes of a frame, `TP`.
 pub const PAGE_MAGIC: u16 = 0x5054;
@@ -37,6 +39,7 @@ pub const MAX_PAGE_GAPS: usize = 4_096;
 
 const KIND_VIEW: u8 = 1;
 const KIND_PICTURE: u8 = 2;
+const KIND_VALUES: u8 = 3;
 const FLAG_LIVE: u16 = 1;
 const FLAG_THINNED_FURTHER: u16 = 2;
 const MODE_COLUMNS: u8 = 0;

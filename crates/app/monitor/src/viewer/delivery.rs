@@ -57,19 +57,29 @@ impl Viewer {
     pub(crate) fn confirm(&mut self, frames: &[u32]) {
         for frame in frames {
             let views = self.views.values_mut().map(|view| &mut view.delivery);
-            let mut deliveries = views.chain(self.pictures.values_mut().map(|view| &mut view.delivery));
+            let pictures = self.pictures.values_mut().map(|view| &mut view.delivery);
+            let tables = self.tables.values_mut().map(|view| &mut view.delivery);
+            let mut deliveries = views.chain(pictures).chain(tables);
             let confirmed = deliveries.any(|delivery| delivery.confirm(*frame));
             self.shown += u32::from(confirmed);
         }
     }
 
+    /// Returns the numbers and deliveries of all views.
+    pub(super) fn deliveries(&self) -> impl Iterator<Item = (u32, &Delivery)> {
+        let views = self.views.iter().map(|(number, view)| (*number, &view.delivery));
+        let pictures = self.pictures.iter().map(|(number, view)| (*number, &view.delivery));
+        let tables = self.tables.iter().map(|(number, view)| (*number, &view.delivery));
+        views.chain(pictures).chain(tables)
+    }
+
     /// Returns when a frame may be due next.
     pub(crate) fn next_look(&self, now: Instant) -> Instant {
-        let views = self.views.values().map(|view| &view.delivery);
-        let deliveries = views.chain(self.pictures.values().map(|view| &view.delivery));
-        let look = |delivery: &Delivery| delivery.next_at.filter(|at| *at > now).unwrap_or(now + LOOK_AGAIN);
+        let look = |(_, delivery): (u32, &Delivery)| {
+            delivery.next_at.filter(|at| *at > now).unwrap_or(now + LOOK_AGAIN)
+        };
         // A view that waits longer, for it costs much, is no reason to be late with anything else.
-        deliveries.map(look).fold(now + Pace::FRAME, Instant::min)
+        self.deliveries().map(look).fold(now + Pace::FRAME, Instant::min)
     }
 }
 

@@ -89,7 +89,6 @@ impl Viewer {
         request.check()?;
         self.check_room(request.view)?;
         let number = request.view;
-        let traces = self.views.remove(&number);
         let view = match self.pictures.remove(&number) {
             Some(mut before) => {
                 let delivery = std::mem::take(&mut before.delivery);
@@ -97,7 +96,7 @@ impl Viewer {
                 view.succeed(&before);
                 view
             }
-            None => PictureView::new(request, traces.map(|view| view.delivery).unwrap_or_default()),
+            None => PictureView::new(request, self.take_delivery(number).unwrap_or_default()),
         };
         self.pictures.insert(number, view);
         Ok(())

@@ -76,6 +76,11 @@ fn a_page_sees_the_newest_field_whole_and_reduced() {
         Pixels::Values(vec![7.0; 32 * 6]),
         "what is no number does not spoil its block"
     );
+    page.say(
+        r#"{"type":"values","view":5,"traces":[{"stream":"lab/plate","channel":"temperature"}],"end_ns":null}"#,
+    );
+    let table = page.values(|frame| frame.whole).rows.remove(0).sample.unwrap();
+    assert_eq!((table.elements, table.range), (32 * 48, [7.0, 7.0]), "at once, without another sample");
     page.say(&picture(4, "temperature", 0));
     let note = page.text("note", |_| true);
     assert!(note["text"].as_str().unwrap().contains("1 to 16384 rows and columns"), "{note}");

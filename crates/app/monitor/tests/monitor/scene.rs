@@ -13,7 +13,7 @@ use support::{WATCHDOG, Watchdog, http, wait_until};
 use tallycast::{Bus, Channel, Dtype, Node, WallTime};
 use tungstenite::client::IntoClientRequest;
 use tungstenite::{Message, WebSocket};
-use wire::{PictureFrame, ViewFrame};
+use wire::{PictureFrame, ValuesFrame, ViewFrame};
 
 /// Time allowed for evidence of a loss: longer than a publisher that has it can be delayed.
 const SETTLE: Duration = Duration::from_secs(10);
@@ -164,6 +164,7 @@ pub(crate) enum Said {
     Json(Value),
     Frame(ViewFrame),
     Picture(PictureFrame),
+    Values(ValuesFrame),
 }
 
 impl Page {
@@ -216,6 +217,9 @@ impl Page {
                 Message::Binary(bytes) if bytes[3] == 2 => {
                     return Said::Picture(PictureFrame::decode(&bytes).unwrap());
                 }
+                Message::Binary(bytes) if bytes[3] == 3 => {
+                    return Said::Values(ValuesFrame::decode(&bytes).unwrap());
+                }
                 Message::Binary(bytes) => return Said::Frame(ViewFrame::decode(&bytes).unwrap()),
                 Message::Ping(_) | Message::Pong(_) | Message::Frame(_) => {}
                 Message::Close(_) => panic!("the server closed the connection"),
@@ -230,7 +234,20 @@ impl Page {
             watchdog.check();
             match self.hear() {
                 Said::Json(said) if said["type"] == kind && is(&said) => return said,
-                Said::Json(_) | Said::Frame(_) | Said::Picture(_) => {}
+                Said::Json(_) | Said::Frame(_) | Said::Picture(_) | Said::Values(_) => {}
+            }
+        }
+    }
+
+    /// Waits for a table's frame that satisfies `is`, and returns the credit of every one.
+    pub(crate) fn values(&mut self, is: impl Fn(&ValuesFrame) -> bool) -> ValuesFrame {
+        let watchdog = Watchdog::new("values");
+        loop {
+            watchdog.check();
+            let Said::Values(frame) = self.hear() else { continue };
+            self.say(&format!(r#"{{"type":"shown","frame":{}}}"#, frame.frame));
+            if is(&frame) {
+                return frame;
             }
         }
     }

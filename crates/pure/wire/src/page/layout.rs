@@ -140,3 +140,43 @@ layout! {
         planes: U32,
     }
 }
+
+layout! {
+    /// Head of a frame of newest values.
+    Values {
+        magic: U16,
+        version: u8,
+        kind: u8,
+        frame: U32,
+        view: U32,
+        row_count: U16,
+        values_flags: U16,
+        now_ns: I64,
+        dropped_frames: U32,
+        values_reserved: U32,
+    }
+}
+
+layout! {
+    /// Head of every row of newest values.
+    Row {
+        index: U16,
+        state: u8,
+        row_form: u8,
+        value_count: u8,
+        lost_values: u8,
+        row_reserved: [u8; 2],
+        elements: U32,
+        lost_elements: U32,
+        sample_ns: I64,
+        low: F64,
+        high: F64,
+    }
+}
+
+layout! {
+    /// One value of a row; a complex one has two.
+    Value {
+        value: [u8; 8],
+    }
+}

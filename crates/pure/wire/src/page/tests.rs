@@ -329,6 +329,9 @@ fn the_page_and_the_layout_agree() {
         ("Point", layout::Point::FIELDS),
         ("Gap", layout::Gap::FIELDS),
         ("Picture", layout::Picture::FIELDS),
+        ("Values", layout::Values::FIELDS),
+        ("Row", layout::Row::FIELDS),
+        ("Value", layout::Value::FIELDS),
     ];
     for (name, fields) in layouts {
         let heading = format!("### {name}\n");
@@ -344,6 +347,7 @@ fn the_page_and_the_layout_agree() {
         ("points", MAX_PAGE_COLUMNS as usize),
         ("gaps", MAX_PAGE_GAPS),
         ("pixels of a picture", MAX_PICTURE_PIXELS as usize),
+        ("values of a row", MAX_ROW_VALUES),
     ] {
         assert!(PAGE.contains(&format!("| {name} | {value} |")), "the limit of {name} is {value}");
     }

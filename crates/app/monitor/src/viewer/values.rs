@@ -1,0 +1,294 @@
+//! Views that are tables: of each channel its newest sample, or in the past the newest one at or before a time.
+//!
+//! They share numbers, credit and pace with the other views. A sample between two frames is no loss: a table asks for the
+//! newest alone. Start with [`TableView`].
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Duration;
+
+use sample::{ColumnGrid, Envelope};
+use serde::Deserialize;
+use tallycast::{Dtype, Schema};
+use units::WallTime;
+use wire::{MAX_ROW_VALUES, TraceState, ValueRow, ValueSample, Values, ValuesFrame};
+
+use super::{Delivery, MAX_UNDER_WAY, Scenery, Viewer};
+use crate::clock::Moment;
+use crate::memory::newest::NewestSample;
+use crate::memory::{StreamMemory, element_of};
+use crate::view::{MAX_TRACES, TraceRequest, state_of};
+
+/// Minimum time between two frames of a table: figures that change faster cannot be read.
+const INTERVAL: Duration = Duration::from_millis(100);
+/// Samples that are looked at first for the one before a time.
+const FIRST_LOOK: u64 = 16;
+/// Each further look goes back so many times as far.
+const FURTHER: u64 = 16;
+
+/// A table as requested by a page.
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
+pub(crate) struct ValuesRequest {
+    pub(crate) view: u32,
+    pub(crate) traces: Vec<TraceRequest>,
+    end_ns: Option<i64>,
+}
+
+impl ValuesRequest {
+    /// Checks the preconditions of a frame; returns the remedy otherwise.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        if self.traces.len() > MAX_TRACES {
+            return Err(format!("a table has at most {MAX_TRACES} channels, not {}", self.traces.len()));
+        }
+        Ok(())
+    }
+}
+
+/// A table, and its state for one viewer.
+#[derive(Debug)]
+pub(super) struct TableView {
+    pub(super) request: ValuesRequest,
+    pub(super) delivery: Delivery,
+    /// Of each channel.
+    rows: Vec<Row>,
+    /// True once a frame with every row was sent.
+    is_sent: bool,
+}
+
+/// A channel of a table.
+#[derive(Clone, Default, Debug)]
+struct Row {
+    /// What the row was made from, if it was: changes of the stream, and its state, or none of a stream that is not known.
+    seen: Option<Option<(u64, TraceState)>>,
+    /// The row as it was sent last.
+    sent: Vec<u8>,
+}
+
+impl Viewer {
+    /// Shows a table in a view from now on.
+    ///
+    /// # Errors
+    /// Message for the user if the request is invalid.
+    pub(super) fn table(&mut self, request: ValuesRequest) -> Result<(), String> {
+        request.check()?;
+        self.check_room(request.view)?;
+        let number = request.view;
+        let delivery = self.take_delivery(number).unwrap_or_default();
+        let rows = vec![Row::default(); request.traces.len()];
+        self.tables.insert(number, TableView { request, delivery, rows, is_sent: false });
+        Ok(())
+    }
+
+    /// Makes the next frame of a table, if one is due.
+    pub(super) fn table_frame(&mut self, number: u32, scenery: Scenery<'_>) -> Option<Vec<u8>> {
+        let now = scenery.now.steady;
+        let view = self.tables.get_mut(&number).expect("listed a moment ago");
+        view.delivery.next_at = Some(now + INTERVAL);
+        if view.delivery.under_way.len() >= MAX_UNDER_WAY || self.allowance.is_spent(now) {
+            // Nothing is dropped: the next frame has the newest values of that time.
+            return None;
+        }
+        let whole = !std::mem::replace(&mut view.is_sent, true);
+        let rows = view.changed(scenery);
+        if rows.is_empty() && !whole {
+            return None;
+        }
+        let frame = ValuesFrame {
+            frame: self.next_frame,
+            view: number,
+            live: view.request.end_ns.is_none(),
+            whole,
+            now: scenery.now.wall,
+            dropped_frames: self.dropped,
+            rows,
+        };
+        let mut bytes = Vec::new();
+        frame.encode(&mut bytes).expect("a row has few values, a table few rows");
+        view.delivery.sent(self.next_frame, now);
+        view.delivery.next_at = Some(now + INTERVAL);
+        self.sent(number, &bytes, scenery);
+        Some(bytes)
+    }
+}
+
+impl TableView {
+    /// Returns the rows that are not those sent last, and records them as sent.
+    ///
+    /// Cost: for a stream without changes a look at its counter and its state.
+    fn changed(&mut self, scenery: Scenery<'_>) -> Vec<ValueRow> {
+        let end = self.request.end_ns.map(WallTime::from_nanos);
+        let mut changed = Vec::new();
+        for (index, (trace, row)) in (0..).zip(self.request.traces.iter().zip(&mut self.rows)) {
+            // The counter first: what changes behind it makes another look.
+            let slot = scenery.history.stream(&trace.stream).map(|slot| (slot.changes(), slot));
+            let seen = row.seen;
+            let look = slot.as_ref().map(|(changes, slot)| {
+                let mut memory = slot.memory();
+                memory.newest_sample.ask(scenery.now);
+                let now = Some((*changes, state_of(memory.health(scenery.now))));
+                let look =
+                    (seen != Some(now)).then(|| Look::at(&mut memory, &trace.channel, end, scenery.now));
+                (now, look)
+            });
+            let (now, look) = look.unwrap_or((None, (seen != Some(None)).then_some(None)));
+            let Some(look) = look else { continue };
+            row.seen = Some(now);
+            let row_now = match (look, now) {
+                (Some(look), Some((_, state))) => ValueRow { index, state, sample: look.sample() },
+                _ => ValueRow { index, state: TraceState::Unknown, sample: None },
+            };
+            let mut bytes = Vec::new();
+            row_now.encode(&mut bytes).expect("a row has few values");
+            if bytes != row.sent {
+                row.sent = bytes;
+                changed.push(row_now);
+            }
+        }
+        changed
+    }
+}
+
+/// What a row shows, read under the stream's lock.
+enum Look {
+    /// Nothing is kept.
+    Nothing,
+    /// A whole sample, and the elements of the channel.
+    Whole(NewestSample, Arc<Schema>, usize, Range<usize>),
+    /// The first element of an older sample, by its magnitude.
+    Kept { time: WallTime, value: f64, elements: u32 },
+    /// Extremes of older samples.
+    Span { to: WallTime, range: [f64; 2], elements: u32 },
+}
+
+impl Look {
+    /// Looks at a channel; `None` if the stream has none of this name.
+    fn at(memory: &mut StreamMemory, name: &str, end: Option<WallTime>, now: Moment) -> Option<Self> {
+        let schema = Arc::clone(&memory.info.schema);
+        let element = element_of(&schema, name)?;
+        let channel =
+            (0..schema.channels.len()).find(|at| schema.channel_elements(*at).contains(&element))?;
+        let all = schema.channel_elements(channel);
+        let elements = if schema.channels[channel].name == name { all } else { element..element + 1 };
+        let count = u32::try_from(elements.len()).unwrap_or(u32::MAX);
+        let newest = memory.newest_sample.ask(now).filter(|newest| end.is_none_or(|end| newest.time <= end));
+        if let Some(newest) = newest {
+            return Some(Self::Whole(newest.clone(), schema, channel, elements));
+        }
+        let Some(end) = end else { return Some(Self::Nothing) };
+        memory.remember(element);
+        let period_ns = i64::try_from(schema.rate.duration_of(1).as_nanos()).unwrap_or(i64::MAX);
+        let before = memory.envelope(element).and_then(|envelope| before(envelope, end, period_ns.max(1)));
+        Some(match before {
+            Some(Before::Sample(time, value)) => Self::Kept { time, value, elements: count },
+            Some(Before::Span(to, range)) => Self::Span { to, range, elements: count },
+            None => Self::Nothing,
+        })
+    }
+
+    fn sample(self) -> Option<ValueSample> {
+        match self {
+            Self::Nothing => None,
+            Self::Whole(sample, schema, channel, elements) => {
+                Some(whole(&sample, &schema, channel, elements))
+            }
+            Self::Kept { time, value, elements } => Some(ValueSample {
+                time,
+                elements,
+                lost_elements: 0,
+                lost_values: 0,
+                range: [value; 2],
+                values: Values::Double(vec![value]),
+            }),
+            Self::Span { to, range, elements } => Some(ValueSample {
+                time: to,
+                elements,
+                lost_elements: 0,
+                lost_values: 0,
+                range,
+                values: Values::Span,
+            }),
+        }
+    }
+}
+
+/// What is kept of the time before another one.
+enum Before {
+    Sample(WallTime, f64),
+    Span(WallTime, [f64; 2]),
+}
+
+/// Returns the newest sample at or before `end`, or of the shortest time before it of which there are samples their extremes.
+fn before(envelope: &Envelope, end: WallTime, period_ns: i64) -> Option<Before> {
+    let behind = end.offset(1);
+    let mut look_ns = period_ns.saturating_mul(FIRST_LOOK as i64);
+    loop {
+        let from = WallTime::from_nanos(behind.as_nanos().saturating_sub(look_ns));
+        if let Some(kept) = envelope.kept(from, behind).last() {
+            return Some(Before::Sample(kept.time, kept.value));
+        }
+        let column_ns = look_ns.unsigned_abs();
+        let [column] = &envelope.columns(&ColumnGrid { from, column_ns, count: 1 })[..] else { return None };
+        if column.present > 0 {
+            return Some(Before::Span(end, [column.min, column.max]));
+        }
+        if envelope.memory_from().is_none_or(|oldest| from <= oldest) {
+            return None;
+        }
+        look_ns = look_ns.saturating_mul(FURTHER as i64);
+    }
+}
+
+/// Returns the values of a channel, or of some of its elements, in a whole sample.
+///
+/// Cost: one pass over the elements, without a lock.
+fn whole(sample: &NewestSample, schema: &Schema, channel: usize, elements: Range<usize>) -> ValueSample {
+    let (dtype, size) = (schema.dtype, schema.dtype.size_bytes());
+    let (scale, offset) = (schema.channels[channel].scale, schema.channels[channel].offset);
+    let is_missing = |element: usize| sample.missing.iter().any(|hole| hole.contains(&element));
+    let bytes_of = |element: usize| &sample.bytes[element * size..(element + 1) * size];
+    let mut range = [f64::NAN; 2];
+    for element in elements.clone().filter(|element| !is_missing(*element)) {
+        let value = dtype.to_f64(bytes_of(element)).mul_add(scale, offset);
+        range = [range[0].min(value), range[1].max(value)];
+    }
+    let first = elements.start..elements.end.min(elements.start + MAX_ROW_VALUES);
+    let lost = first.clone().enumerate().filter(|(_, element)| is_missing(*element));
+    let is_plain = scale == 1.0 && offset == 0.0;
+    let raw = || first.clone().map(bytes_of);
+    let values = match dtype {
+        Dtype::Bool => Values::Bool(raw().map(|byte| byte[0] != 0).collect()),
+        Dtype::C8 | Dtype::C16 => {
+            let part = if dtype == Dtype::C8 { Dtype::F4 } else { Dtype::F8 };
+            let scaled = |bytes: &[u8]| part.to_f64(bytes).mul_add(scale, offset);
+            let complex = |bytes: &[u8]| [scaled(&bytes[..size / 2]), scaled(&bytes[size / 2..])];
+            Values::Complex(raw().map(complex).collect())
+        }
+        Dtype::I8 | Dtype::I16 | Dtype::I32 | Dtype::I64 if is_plain => Values::Signed(
+            raw().map(|bytes| i64::from_le_bytes(widened(bytes, bytes[size - 1] >> 7))).collect(),
+        ),
+        Dtype::U8 | Dtype::U16 | Dtype::U32 | Dtype::U64 if is_plain => {
+            Values::Unsigned(raw().map(|bytes| u64::from_le_bytes(widened(bytes, 0))).collect())
+        }
+        _ => Values::Double(raw().map(|bytes| dtype.to_f64(bytes).mul_add(scale, offset)).collect()),
+    };
+    let within =
+        |hole: &Range<usize>| hole.end.min(elements.end).saturating_sub(hole.start.max(elements.start));
+    ValueSample {
+        time: sample.time,
+        elements: u32::try_from(elements.len()).unwrap_or(u32::MAX),
+        lost_elements: u32::try_from(sample.missing.iter().map(within).sum::<usize>()).unwrap_or(u32::MAX),
+        lost_values: lost.map(|(place, _)| 1 << place).sum(),
+        range,
+        values,
+    }
+}
+
+/// Returns an integer of at most eight bytes as one of eight, filled up with its sign.
+fn widened(bytes: &[u8], sign: u8) -> [u8; 8] {
+    let mut wide = [if sign == 1 { 0xff } else { 0 }; 8];
+    wide[..bytes.len()].copy_from_slice(bytes);
+    wide
+}
+
+#[cfg(test)]
+mod tests;
