@@ -9,10 +9,11 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use sample::Block;
 use serde::{Deserialize, Serialize};
+use tokio::sync::watch;
 use units::{SampleRate, WallTime};
 
 use crate::history::History;
@@ -33,15 +34,29 @@ const UNKNOWN: u8 = 3;
 /// Interval at which ended acknowledgements are written.
 const KEEP_INTERVAL: Duration = Duration::from_millis(250);
 
+/// A list for pages is made again after this time: a node may give no sign any more, which is no event.
+const LIST_AGE: Duration = Duration::from_millis(250);
+
 /// Newest state of every alarm.
 #[derive(Debug)]
 pub(crate) struct Alarms {
     board: Mutex<Board>,
+    /// Wakes the pages' connections.
+    changed: watch::Sender<()>,
+    listed: Mutex<Option<Listed>>,
     path: Option<PathBuf>,
     /// Held while the file is written, so that an older content never replaces a newer one.
     writing: Mutex<()>,
     /// True once acknowledgements ended that are still in the file.
     is_stale: AtomicBool,
+}
+
+/// The list that was made last, for all pages.
+#[derive(Debug)]
+struct Listed {
+    news: u64,
+    at: Instant,
+    alarms: Arc<[Alarm]>,
 }
 
 #[derive(Debug, Default)]
@@ -52,6 +67,8 @@ struct Board {
     count: u64,
     /// Number of the newest change of any alarm.
     changes: u64,
+    /// Rises with everything that is listed.
+    news: u64,
 }
 
 /// Alarm stream, and number of the channel in its input.
@@ -148,8 +165,9 @@ impl Alarms {
     pub(crate) fn open(path: Option<PathBuf>) -> Result<Self, AlarmsError> {
         let kept = path.as_deref().map(Kept::restore).transpose()?.unwrap_or_default();
         let board = Board { acknowledged: kept.acknowledged(), count: kept.count, ..Board::default() };
-        let (board, writing) = (Mutex::new(board), Mutex::default());
-        Ok(Self { board, path, writing, is_stale: AtomicBool::new(false) })
+        let (board, writing, listed) = (Mutex::new(board), Mutex::default(), Mutex::default());
+        let changed = watch::Sender::new(());
+        Ok(Self { board, changed, listed, path, writing, is_stale: AtomicBool::new(false) })
     }
 
     /// Takes the events in a block; of other streams than alarms it takes nothing.
@@ -159,6 +177,7 @@ impl Alarms {
         }
         let Ok(values) = block.elements::<f64>() else { return };
         let mut board = self.board();
+        let before = board.news;
         for (sample, row) in (0..).zip(values.chunks_exact(EVENT_CHANNELS.len())) {
             let position = sample * EVENT_CHANNELS.len() as u64;
             let is_whole =
@@ -170,6 +189,27 @@ impl Alarms {
                 self.is_stale.store(true, Ordering::Release);
             }
         }
+        if board.news != before {
+            self.changed.send_replace(());
+        }
+    }
+
+    /// Returns what wakes a connection when an alarm or an acknowledgement has changed.
+    pub(crate) fn subscribe(&self) -> watch::Receiver<()> {
+        self.changed.subscribe()
+    }
+
+    /// Returns all alarms as of a moment ago, one list for all pages.
+    pub(crate) fn newest(&self, history: &History) -> Arc<[Alarm]> {
+        // The number first: what changes behind it makes another list.
+        let news = self.board().news;
+        let mut listed = self.listed.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(listed) = listed.as_ref().filter(|it| it.news == news && it.at.elapsed() < LIST_AGE) {
+            return Arc::clone(&listed.alarms);
+        }
+        let alarms: Arc<[Alarm]> = self.list(history, |_| true).into();
+        *listed = Some(Listed { news, at: Instant::now(), alarms: Arc::clone(&alarms) });
+        alarms
     }
 
     /// Returns the alarms of streams that `reads` allows, worst first, then newest first.
@@ -206,17 +246,22 @@ impl Alarms {
         let acknowledged = Acknowledged { state, side, by, at_ns: at.as_nanos(), reason };
         let before = board.acknowledged.insert(key.clone(), acknowledged);
         board.count += 1;
+        board.news += 1;
         drop(board);
-        self.write().map_err(|error| {
+        let written = self.write().map_err(|error| {
             // What is not kept is not acknowledged.
             let mut board = self.board();
             board.count -= 1;
+            board.news += 1;
             match before {
                 Some(before) => board.acknowledged.insert(key, before),
                 None => board.acknowledged.remove(&key),
             };
             Refusal::Disk(error)
-        })
+        });
+        // Pages are told of what is kept.
+        self.changed.send_replace(());
+        written
     }
 
     /// Returns how many acknowledgements were ever made.
@@ -262,6 +307,7 @@ impl Board {
         if is_new && self.rows.len() >= MAX_ALARMS {
             return false;
         }
+        self.news += 1;
         let same = |row: &Row| (row.began.state, row.began.side) == (event.state, event.side);
         match self.rows.get_mut(&key) {
             Some(row) if same(row) => row.event = event,

@@ -4,12 +4,14 @@
 //! socket that accepts nothing for half a minute is closed, and so is a page that answers no ping. Start with
 //! [`serve`].
 
+mod alarms;
 mod shared_view;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use access::May;
+use alarms::ToldAlarms;
 use axum::extract::ws::{CloseFrame, Message, WebSocket, close_code};
 use futures_util::SinkExt as _;
 use serde_json::json;
@@ -65,6 +67,7 @@ pub(crate) async fn serve(socket: WebSocket, shared: Arc<Shared>, slot: ViewerSl
         noted: String::new(),
         visitor: visitor.clone(),
         follows_view: false,
+        alarms: ToldAlarms::default(),
     };
     let asked = Arc::clone(&connection.shared);
     tokio::select! {
@@ -95,6 +98,7 @@ struct Connection {
     visitor: Visitor,
     /// True while it follows a shared view.
     follows_view: bool,
+    alarms: ToldAlarms,
 }
 
 impl Connection {
@@ -114,6 +118,7 @@ impl Connection {
     async fn run(&mut self, mut answers: mpsc::Receiver<Answers>) -> Result<(), Gone> {
         let mut stopping = self.shared.stopping.subscribe();
         let mut shared_views = self.shared.shared_views.subscribe();
+        let mut alarms = self.shared.alarms.subscribe();
         let server = ServerInfo::of(&self.shared);
         let hello = json!({"type": "hello", "page_protocol": wire::PAGE_VERSION, "server": server});
         self.say(hello.to_string()).await?;
@@ -130,6 +135,7 @@ impl Connection {
                 Some(answers) = answers.recv() => self.take(answers).await?,
                 // An error means that the monitor is gone, which `stopping` tells.
                 Ok(()) = shared_views.changed(), if self.follows_view => {}
+                Ok(()) = alarms.changed() => self.alarms.changed(),
                 heard = self.socket.recv() => {
                     self.liveness.heard();
                     if let Some(frames) = confirmation(&heard) {
@@ -158,6 +164,8 @@ impl Connection {
             self.liveness.next()
         };
         let next = self.shared_view_due().map_or(next, |due| next.min(due));
+        let alarms = self.alarms.next().filter(|_| self.viewer.visible);
+        let next = alarms.map_or(next, |due| next.min(due));
         next.min(self.liveness.next())
     }
 
@@ -250,6 +258,7 @@ impl Connection {
         if self.told.elapsed() >= TELL {
             self.tell().await?;
         }
+        self.tell_alarms().await?;
         if losses_due {
             self.say(self.viewer.browser_account().to_string()).await?;
         }

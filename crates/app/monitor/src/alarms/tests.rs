@@ -218,3 +218,21 @@ fn rows_that_are_no_events_are_passed_over() {
     }
     assert!(told.list().is_empty());
 }
+
+#[test]
+fn pages_are_woken_by_an_event_and_by_an_acknowledgement_and_share_one_list() {
+    let mut told = Told::new(None);
+    let mut pages = told.alarms.subscribe();
+    told.tell(event(0, 2, 3));
+    assert!(pages.has_changed().unwrap());
+    pages.mark_unchanged();
+    let seen = told.alarms.newest(&told.history);
+    assert_eq!(seen[..], told.list()[..]);
+    told.acknowledge("valve").unwrap();
+    assert!(pages.has_changed().unwrap());
+    let now = told.alarms.newest(&told.history);
+    assert_eq!(now[0].acknowledged.as_ref().map(|it| &*it.reason), Some("valve"), "not the list of before");
+    pages.mark_unchanged();
+    told.alarms.block(&scene::block(&scene::info("lab/x", 100), 0, &[1.0]));
+    assert!(!pages.has_changed().unwrap(), "other streams have no events");
+}

@@ -7,7 +7,7 @@ use serde_json::json;
 use support::{WATCHDOG, Watchdog, wait_until};
 use tallycast::Subscriber;
 
-use crate::scene::{Feed, ask, bus, get, has_data, listed, node, start};
+use crate::scene::{Feed, Page, ask, bus, get, has_data, listed, monitor, node, start};
 
 /// Nanoseconds from one sample of a feed to the next.
 const PERIOD_NS: f64 = 1e6;
@@ -94,6 +94,10 @@ fn a_late_page_gets_the_state_of_an_alarm_and_its_acknowledgement_survives_a_res
         (&json!("lab/x:x"), &json!(90.0), &json!(80.0))
     );
     assert_eq!(alarm["acknowledged"], serde_json::Value::Null);
+    let mut page = Page::open(monitor.address());
+    let first = page.text("alarms", |_| true);
+    assert_eq!((&first["whole"], &first["gone"]), (&json!(true), &json!([])));
+    assert_eq!(first["alarms"][0]["input"], "lab/x:x");
     let acknowledge = |change: u64| {
         let body =
             json!({"stream": "lab/alarm", "channel": 0, "change": change, "reason": "valve"}).to_string();
@@ -108,6 +112,10 @@ fn a_late_page_gets_the_state_of_an_alarm_and_its_acknowledgement_survives_a_res
         (answer.status == 200).then(|| answer.json()[0]["acknowledged"].clone())
     });
     assert_eq!((&told["by"], &told["reason"]), (&json!("anyone"), &json!("valve")));
+    let pushed = page.text("alarms", |said| said["alarms"][0]["acknowledged"] == told);
+    assert_eq!(pushed["whole"], false);
+    let late = Page::open(monitor.address()).text("alarms", |_| true);
+    assert_eq!((&late["whole"], &late["alarms"][0]["acknowledged"]), (&json!(true), &told));
     let metrics = String::from_utf8(get(monitor.address(), "/metrics").body).unwrap();
     let mut counts =
         metrics.lines().filter(|line| line.starts_with("tallycast_alarm_acknowledgements_total"));
@@ -116,6 +124,28 @@ fn a_late_page_gets_the_state_of_an_alarm_and_its_acknowledgement_survives_a_res
     let (monitor, alarm) = begin();
     assert_eq!(alarm["acknowledged"], told);
     drop((monitor, feed));
+}
+
+#[test]
+fn a_page_is_told_when_an_alarm_begins_and_when_its_node_has_ended() {
+    let bus = bus();
+    let monitor = monitor(&bus);
+    let mut page = Page::open(monitor.address());
+    let none = page.text("alarms", |_| true);
+    assert_eq!((&none["whole"], &none["alarms"]), (&json!(true), &json!([])));
+    let feed = Feed::start(&bus, "lab/x", 0.0, |_| 90.0);
+    let alarm = json!({"name": "lab/alarm", "kind": "alarm", "input": ["lab/x:x"], "high_alarm": 80.0});
+    let put = |nodes: &[&serde_json::Value], revision: u64| {
+        let request = format!("PUT /api/graph HTTP/1.1\r\nIf-Match: {revision}");
+        assert_eq!(ask(monitor.address(), &request, &json!({"node": nodes}).to_string()).status, 200);
+    };
+    put(&[&alarm], 0);
+    let begun = page.text("alarms", |said| said["alarms"][0]["state"] == 2);
+    assert_eq!((&begun["whole"], &begun["alarms"][0]["limit"]), (&json!(false), &json!(80.0)));
+    put(&[], 1);
+    let ended = page.text("alarms", |said| said["gone"] != json!([]));
+    assert_eq!(ended["gone"], json!([{"stream": "lab/alarm", "channel": 0}]));
+    drop(feed);
 }
 
 #[test]
