@@ -9,6 +9,7 @@ import { extname, join, normalize } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { WebSocketServer } from 'ws';
 import { encodePicture } from './encode-picture.mjs';
+import { encodeValues } from './encode-values.mjs';
 import { encodeView, meanShares } from './encode-view.mjs';
 import { FakeViews, parse, visitorOf } from './fake-views.mjs';
 import { fields, holesOf, indexAt, Injection, SECOND, signals } from './signals.mjs';
@@ -16,7 +17,7 @@ import { fields, holesOf, indexAt, Injection, SECOND, signals } from './signals.
 /** @typedef {import('./signals.mjs').Signal} Signal */
 /** @typedef {{stream: string, channel: string}} Wanted */
 /** @typedef {{from: bigint, column: bigint, count: number}} Grid columns of equal width */
-/** @typedef {{view: number, traces: Wanted[], width: number, span: bigint, end: bigint | null, means: boolean, seen: string | null, inFlight: number[], picture?: any}} View `seen`: the holes of a past that was sent */
+/** @typedef {{view: number, traces: Wanted[], width: number, span: bigint, end: bigint | null, means: boolean, seen: string | null, inFlight: number[], picture?: any, table?: {sent: Map<number, string>}}} View `seen`: the holes of a past that was sent */
 
 const DIST = fileURLToPath(new URL('../dist/', import.meta.url));
 const TYPES = /** @type {Record<string, string>} */ ({
@@ -30,6 +31,8 @@ const LIVE_MEMORY = 60n * SECOND;
 const MAX_WIDTH = 4096;
 /** A view that follows is sent 30 frames a second, as by the real server. */
 const FRAME_MS = 33;
+/** A table is sent ten frames a second. */
+const TABLE_EVERY = 3;
 /** Values looked at per column: enough for an envelope that looks right. */
 const PER_COLUMN = 12;
 
@@ -87,7 +90,7 @@ class Bus {
     if (options.steered && first !== undefined) this.all.push({ ...first, name: 'steer/sim/engine' });
     this.joined = this.started - 3600n * SECOND;
     if (options.alarms && first !== undefined) this.all.push({ ...first, name: 'lab/alarm' });
-    /** What `GET /api/alarms` answers: tests change it. @type {any[]} */
+    /** What pages are told of alarms: tests change it. @type {any[]} */
     this.alarms = options.alarms ? alarmsAt(this.started) : [];
     /** What `GET /api/runs` answers: tests change it. @type {any[]} */
     this.runs = [];
@@ -289,6 +292,7 @@ class Viewer {
   /** @type {string | null} */
   watched = null;
   frame = 0;
+  beat = 0;
 
   /** @param {import('ws').WebSocket} socket @param {Bus} bus @param {{frames: number, bytes: number, requests: number}} tally @param {{user: string | null, mayWrite: boolean}} visitor */
   constructor(socket, bus, tally, visitor) {
@@ -325,6 +329,7 @@ class Viewer {
     if (this.bus.views.heard(this, parse(text))) return;
     if (message.type === 'view') this.view(message);
     else if (message.type === 'picture') this.picture(message);
+    else if (message.type === 'values') this.values(message);
     else if (message.type === 'close') this.views.delete(message.view);
     else if (message.type === 'visible') this.visible = message.visible;
     else if (message.type === 'watch_account') this.watch(message.stream);
@@ -350,6 +355,62 @@ class Viewer {
     const inFlight = this.views.get(m.view)?.inFlight ?? [];
     const end = m.end_ns === null ? null : BigInt(m.end_ns);
     this.views.set(m.view, { view: m.view, traces: [], width: 1, span: 1n, end, means: false, seen: null, inFlight, picture: { ...m, sent: null } });
+  }
+
+  /** @param {any} m */
+  values(m) {
+    const inFlight = this.views.get(m.view)?.inFlight ?? [];
+    const end = m.end_ns === null ? null : BigInt(m.end_ns);
+    this.views.set(m.view, { view: m.view, traces: m.traces, width: 1, span: 1n, end, means: false, seen: null, inFlight, table: { sent: new Map() } });
+  }
+
+  /** The rows of a table that have changed; null without any. @param {View} view @param {Map<number, string>} sent */
+  encodeValues(view, sent) {
+    const now = wallNow();
+    const whole = sent.size === 0;
+    const rows = view.traces.map((wanted, index) => this.row(wanted, index, view.end ?? now)).filter((row) => {
+      const text = json(row);
+      const changed = sent.get(row.index) !== text;
+      sent.set(row.index, text);
+      return changed;
+    });
+    return rows.length === 0 && !whole ? null : encodeValues({ frame: this.frame + 1, view: view.view, flags: (view.end === null ? 1 : 0) + (whole ? 2 : 0), now, rows });
+  }
+
+  /** @param {Wanted} wanted @param {number} index @param {bigint} at @returns {import('./encode-values.mjs').Row} */
+  row(wanted, index, at) {
+    const s = this.bus.find(wanted.stream);
+    const channel = s?.channels.findIndex((c) => c.name === wanted.channel) ?? -1;
+    if (s === undefined || channel < 0) return { index, state: 1, sample: null };
+    const edge = this.bus.edge(s, at);
+    // What is faster than the table is looked at ten times a second.
+    const last = indexAt(s, edge) - 1n;
+    const time = (last * SECOND) / BigInt(s.rate);
+    const { element } = s;
+    if (element === undefined) {
+      const value = s.value(seconds(time), channel);
+      return { index, state: s.silent ? 2 : 0, sample: { form: 1, time, low: value, high: value, values: [value] } };
+    }
+    const [columns = 1, rows = 1] = [...(s.shape ?? [])].reverse();
+    const values = Array.from({ length: rows * columns }, (_, k) => element(seconds(time), Math.floor(k / columns), k % columns));
+    const finite = values.filter(Number.isFinite);
+    const form = s.dtype === 'u8' ? 3 : 1;
+    return { index, sample: { form, time, elements: values.length, low: Math.min(...finite), high: Math.max(...finite), values: values.slice(0, 4).map((value) => (form === 3 ? BigInt(Math.round(value)) : value)) } };
+  }
+
+  /** What was told of each alarm, by stream and channel; null before the first message. @type {Map<string, string> | null} */
+  toldAlarms = null;
+
+  /** Tells all alarms at first, and then those that have changed. */
+  alarms() {
+    if (!this.visible) return;
+    const before = this.toldAlarms;
+    const key = (/** @type {any} */ alarm) => JSON.stringify({ stream: alarm.stream, channel: alarm.channel });
+    const now = new Map(this.bus.alarms.map((alarm) => [key(alarm), json(alarm)]));
+    const changed = this.bus.alarms.filter((alarm) => before?.get(key(alarm)) !== json(alarm));
+    const gone = [...before?.keys() ?? []].filter((each) => !now.has(each)).map((each) => JSON.parse(each));
+    this.toldAlarms = now;
+    if (before === null || changed.length > 0 || gone.length > 0) this.say({ type: 'alarms', whole: before === null, alarms: changed, gone });
   }
 
   /** The newest sample as a picture; null where it was sent already. @param {View} view */
@@ -379,17 +440,21 @@ class Viewer {
   /** Sends what each view is owed. */
   tick() {
     if (!this.visible) return;
+    this.beat += 1;
+    if (this.beat % TABLE_EVERY === 0) this.alarms();
     for (const view of this.views.values()) {
-      if (view.inFlight.length >= 2 || (view.end !== null && view.picture === undefined && !this.changed(view, view.end))) continue;
+      if (view.inFlight.length >= 2 || (view.end !== null && view.picture === undefined && view.table === undefined && !this.changed(view, view.end))) continue;
       if (view.picture !== undefined) {
         const s = this.bus.find(view.picture.stream);
         const index = s === undefined ? 'unknown' : String(indexAt(s, view.end ?? wallNow()));
         if (view.seen === index) continue;
         view.seen = index;
       }
+      const table = view.table === undefined ? undefined : this.beat % TABLE_EVERY === 0 ? this.encodeValues(view, view.table.sent) : null;
+      if (table === null) continue;
       this.frame += 1;
       view.inFlight.push(this.frame);
-      const bytes = view.picture === undefined ? this.encode(view) : this.encodePicture(view);
+      const bytes = table ?? (view.picture === undefined ? this.encode(view) : this.encodePicture(view));
       // More traces than there are.
       if (this.bus.spoil > 0 && this.frame % this.bus.spoil === 0) new DataView(bytes).setUint16(12, 0xffff, true);
       this.tally.frames += 1;
@@ -527,8 +592,6 @@ function answer(bus, url, method, body) {
       return [200, bus.patterns];
     case 'GET /api/runs':
       return [200, bus.runs];
-    case 'GET /api/alarms':
-      return [200, bus.alarms];
     case 'POST /api/alarms': {
       const alarm = bus.alarms.find((each) => each.stream === body.stream && each.channel === body.channel);
       if (alarm?.change !== body.change) return [409, { error: 'the state has changed since it was seen', help: 'look at the new state' }];

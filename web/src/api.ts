@@ -1,7 +1,7 @@
 /**
  * The HTTP side of the protocol: requests on demand, never polled faster than a user reads.
  */
-import { readAlarms, type Alarm } from './model/alarms';
+import type { Alarm } from './model/alarms';
 import type { Made } from './model/derived-chip';
 import { ANYONE, readVisitor, type Visitor } from './model/visitor';
 import { fields, flag, list, number, parseJson, text } from './wire/json';
@@ -147,14 +147,9 @@ export interface Derivation {
   readonly unit: string;
 }
 
-/** Returns all alarms. */
-export async function fetchAlarms(): Promise<readonly Alarm[]> {
-  return readAlarms(await ask('/api/alarms'));
-}
-
-/** Acknowledges the state of an alarm that was seen; returns all alarms then. */
-export async function acknowledge({ stream, channel, change }: Alarm, reason: string): Promise<readonly Alarm[]> {
-  return readAlarms(await post('/api/alarms', { stream, channel, change, reason }));
+/** Acknowledges the state of an alarm that was seen. */
+export async function acknowledge({ stream, channel, change }: Alarm, reason: string): Promise<void> {
+  await post('/api/alarms', { stream, channel, change, reason });
 }
 
 /** Starts a derived stream. */

@@ -22,6 +22,7 @@ import { RunWatch } from './run-watch';
 import { SharedViews } from './shared-views';
 import { SteeringWatch } from './steering-watch';
 import { AccountPanel, LISTED_GAPS } from './ui/account-panel';
+import { AlarmBoard } from './alarm-board';
 import { AlarmList } from './ui/alarm-list';
 import { byId } from './ui/dom';
 import { ExportPanel } from './ui/export-panel';
@@ -63,10 +64,12 @@ export class App {
   readonly #signIn = new SignIn();
   readonly #sources = new SourcesForm();
   readonly #steering = new SteeringPanel();
-  readonly #alarmList = new AlarmList({
-    zone: () => this.#zone, now: () => this.#now(), barred: () => barred(this.#visitor, 'steer', 'some'),
-    onPlot: (stream, channel) => this.#plots.plot([{ stream, channel }], { kind: 'new' }),
-  });
+  readonly #alarmContext = {
+    board: new AlarmBoard(), zone: () => this.#zone, now: () => this.#now(), barred: () => barred(this.#visitor, 'steer', 'some'),
+    onPlot: (stream: string, channel: string) => this.#plots.plot([{ stream, channel }], { kind: 'new' }),
+    onPanel: () => this.#plots.showAlarms(),
+  };
+  readonly #alarmList = new AlarmList(this.#alarmContext);
   readonly #export = new ExportPanel({
     seen: () => this.#plots.seen, picture: (what) => this.#picture(what), catalogue: () => this.#byName,
     zone: () => this.#zone, say: (text) => this.#notices.toast(text),
@@ -107,6 +110,7 @@ export class App {
       onMessage: (message) => this.#onMessage(message),
       onFrame: (frame) => this.#onFrame(frame),
       onPicture: (frame) => this.#plots.onPicture(frame),
+      onValues: (frame) => this.#plots.onValues(frame),
       onMalformed: (reason) => this.#notices.toast(reason),
     });
     this.#top = new TopBar({
@@ -130,7 +134,7 @@ export class App {
     });
     this.#plots = new Plots(byId('grid', HTMLDivElement), {
       live: this.#live, card: this.#card, fetchGaps,
-      palette: () => this.#palette, zone: () => this.#zone, catalogue: () => this.#byName,
+      palette: () => this.#palette, zone: () => this.#zone, catalogue: () => this.#byName, alarms: () => this.#alarmContext,
       columns: (widthPx) => this.#shared.columns(widthPx), onChange: () => this.#onPlots(), onExport: () => this.#export.toggle(true), say: (text) => this.#notices.toast(text),
     });
     this.#shared = new SharedViews({
@@ -234,6 +238,7 @@ export class App {
       case 'hello': return this.#hello(message.server);
       case 'streams': return this.#onStreams(message.streams);
       case 'account': return this.#onAccount(message.account);
+      case 'alarms': return this.#alarmContext.board.take(message.news);
       case 'note':
         if (message.level === 'warn') this.#shared.onWarning(message.text);
         return this.#notices.toast(message.text);
@@ -311,7 +316,8 @@ export class App {
   #beat(): void {
     this.#runs.look(performance.now());
     void this.#changes.look(this.#byName.keys(), this.#plots.stretch);
-    void this.#alarmList.look(this.#streams.some(({ labels }) => labels.some(([key, value]) => key === 'node' && value === 'alarm')), performance.now());
+    this.#alarmList.show();
+    this.#plots.beat();
     this.#top.showClock(this.#now(), this.#zone);
     this.#say();
     this.#showNotice();

@@ -10,6 +10,7 @@ import { decodeViewFrame, frameNumber, MalformedFrame, type ViewFrame } from './
 import { parseJson, writeJson, type Fields } from './wire/json';
 import { KeptColumns } from './wire/kept';
 import { decodePicture, isPicture, writePicture, type PictureFrame, type PictureRequest } from './wire/picture';
+import { decodeValues, isValues, writeValues, type ValuesFrame, type ValuesRequest } from './wire/values';
 import { readMessage, writeView, type ServerMessage, type ViewRequest } from './wire/messages';
 
 /** State of the connection. */
@@ -26,6 +27,7 @@ export interface Listener {
   onMessage(message: ServerMessage): void;
   onFrame(frame: ViewFrame): void;
   onPicture(frame: PictureFrame): void;
+  onValues(frame: ValuesFrame): void;
   /** A frame or message that could not be read: counted and shown, never fatal. */
   onMalformed(reason: string): void;
 }
@@ -95,6 +97,11 @@ export class Live {
     this.#ask(request.view, writePicture(request));
   }
 
+  /** Asks for newest values in a view, or changes what is asked for. */
+  setValues(request: ValuesRequest): void {
+    this.#ask(request.view, writeValues(request));
+  }
+
   #ask(view: number, written: string): void {
     if (this.#views.get(view) === written) return;
     this.#views.set(view, written);
@@ -159,6 +166,7 @@ export class Live {
     this.#heardAtMs = Date.now();
     try {
       if (data instanceof ArrayBuffer && isPicture(data)) this.#onPicture(decodePicture(data));
+      else if (data instanceof ArrayBuffer && isValues(data)) this.#onValues(decodeValues(data));
       else if (data instanceof ArrayBuffer) this.#onFrame(this.#decode(data));
       else if (typeof data === 'string') this.listener.onMessage(readMessage(parseJson(data)));
     } catch (error) {
@@ -186,6 +194,11 @@ export class Live {
 
   #onPicture(frame: PictureFrame): void {
     if (this.#views.has(frame.view)) this.listener.onPicture(frame);
+    else this.shown(frame.frame);
+  }
+
+  #onValues(frame: ValuesFrame): void {
+    if (this.#views.has(frame.view)) this.listener.onValues(frame);
     else this.shown(frame.frame);
   }
 

@@ -12,7 +12,7 @@ import { EMPTY_LAYOUT, MAX_PLOTS, overlay, plotOf, withoutRoom, type Layout, typ
 import { limitsOf, sameLimits, type Limit } from './model/limits';
 import type { RunMark } from './model/run-marks';
 import type { Mark } from './model/steering-marks';
-import { channelOf, firstPanel, panelsOf, type PanelKind } from './model/picture';
+import { channelOf, firstPanel, type PanelKind } from './model/picture';
 import { nextMode, type AxisMode } from './model/scale';
 import { ordered, type Cursors } from './model/stretch';
 import type { Zone } from './model/time';
@@ -24,12 +24,18 @@ import type { GapCard, FetchGaps } from './ui/gap-card';
 import { PlotGrid, type DropTarget } from './ui/plot-grid';
 import type { Panel } from './ui/panel';
 import { offerPanels } from './ui/panel-choice';
+import { kindsOf, makePanel } from './ui/panel-kinds';
 import { PlotPanel, type Shared } from './ui/plot-panel';
+import { AlarmPanel } from './ui/alarm-panel';
+import type { AlarmContext } from './ui/alarm-rows';
 import { SamplePanel, type SamplePanelListener } from './ui/sample-panel';
+import { TablePanel } from './ui/table-panel';
+import { TextPanel } from './ui/text-panel';
 import type { Palette } from './ui/theme';
 import type { ViewFrame } from './wire/frame';
 import type { Stream, TraceRequest } from './wire/messages';
 import type { PictureFrame } from './wire/picture';
+import type { ValuesFrame } from './wire/values';
 
 /** Services that the plots need from the page. */
 export interface PlotsContext {
@@ -39,6 +45,7 @@ export interface PlotsContext {
   palette(): Palette;
   zone(): Zone;
   catalogue(): ReadonlyMap<string, Stream>;
+  alarms(): AlarmContext;
   /** Columns that a plot of this width asks for. */
   columns(widthPx: number): number;
   /** Layout, window or active plot changed. */
@@ -187,6 +194,28 @@ export class Plots {
     this.#schedule();
   }
 
+  /** Takes the rows of a table that have changed. */
+  onValues(frame: ValuesFrame): void {
+    this.#credit(frame);
+    const panel = this.#grid.panels.find((each) => each.view === frame.view);
+    if (panel instanceof TablePanel) panel.setValues(frame);
+    this.#schedule();
+  }
+
+  /** Time has passed: ages are others. */
+  beat(): void {
+    const texts = this.#grid.panels.filter((panel) => panel instanceof TextPanel && !panel.element.hidden);
+    texts.forEach((panel) => panel.invalidate());
+    if (texts.length > 0) this.#schedule();
+  }
+
+  /** Shows the alarms in a panel, or goes to the one that there is. */
+  showAlarms(): void {
+    const at = this.#layout.plots.findIndex(({ panel }) => panel === 'alarms');
+    if (at < 0) this.#add(plotOf([], 'alarms'));
+    else this.show(at);
+  }
+
   /** The connection is gone, and with it what was owed on it. */
   onDisconnect(): void {
     this.#owed.length = 0;
@@ -195,6 +224,7 @@ export class Plots {
 
   /** Plots traces in a new plot, over the active plot, or where they were dropped. */
   plot(traces: readonly TraceRequest[], target: DropTarget | 'active'): void {
+    if (this.#under(target)?.panel === 'table') return this.#plotTraces(traces, target);
     const whole = traces.filter((trace) => this.#firstPanel(trace) !== 'trend');
     for (const trace of whole) this.#add(plotOf([trace], this.#firstPanel(trace)));
     const others = traces.filter((trace) => !whole.includes(trace));
@@ -206,10 +236,17 @@ export class Plots {
     return stream === undefined || channel === undefined ? 'trend' : firstPanel(stream, channel);
   }
 
+  #placeOf(target: DropTarget | 'active'): number {
+    return target === 'active' ? this.#active : target?.kind === 'plot' ? target.index : -1;
+  }
+
+  #under(target: DropTarget | 'active'): Plot | undefined {
+    return this.#layout.plots[this.#placeOf(target)];
+  }
+
   #plotTraces(traces: readonly TraceRequest[], target: DropTarget | 'active'): void {
-    const index = target === 'active' ? this.#active : target?.kind === 'plot' ? target.index : -1;
-    const under = this.#layout.plots[index];
-    if (under?.panel === 'trend' && this.#fits(under, traces)) {
+    const [index, under] = [this.#placeOf(target), this.#under(target)];
+    if (under?.panel === 'table' || (under?.panel === 'trend' && this.#fits(under, traces))) {
       const laid = overlay(under, traces);
       this.#change(index, { traces: laid.traces });
       this.activate(index);
@@ -269,7 +306,7 @@ export class Plots {
   nextAxis(): void {
     const plot = this.activePlot;
     const range = this.#grid.panels[this.#active]?.leftRange;
-    if (plot !== null && range !== undefined) this.#change(this.#active, { axis: nextMode(plot.axis, range) });
+    if (plot !== null && range !== undefined && plot.panel !== 'table' && plot.panel !== 'alarms') this.#change(this.#active, { axis: nextMode(plot.axis, range) });
   }
 
   /** Follows the live edge. */
@@ -332,7 +369,7 @@ export class Plots {
 
   /** Shows a gap in the middle of the plots, with its card. */
   focusGap(gap: PlotGap): void {
-    const panel = this.#panelOf(gap.stream);
+    const panel = this.#panelWith(gap.stream);
     const held = pause(this.#layout.window, this.#edge);
     const start = (held.endNs ?? 0n) - held.spanNs;
     const inView = gap.from >= start && gap.to <= (held.endNs ?? 0n);
@@ -358,7 +395,7 @@ export class Plots {
   /** The active plot as it is seen; null without a plot. */
   get seen(): Exportable | null {
     const [plot, panel] = [this.activePlot, this.#grid.panels[this.#active]];
-    if (plot === null || panel === undefined) return null;
+    if (plot === null || panel === undefined || plot.traces.length === 0) return null;
     const { from, spanNs } = panel.shown;
     const { path, name } = titlesOf(plot.traces);
     return { title: `${path}${name}`, traces: plot.traces, stretch: { from, to: from + spanNs } };
@@ -407,7 +444,7 @@ export class Plots {
     return searchGap(this.context.fetchGaps, [...streams], at, this.#edgeNow(), direction);
   }
 
-  #panelOf(stream: string): Panel | undefined {
+  #panelWith(stream: string): Panel | undefined {
     const shows = (plot: Plot | undefined): boolean => plot?.traces.some((trace) => trace.stream === stream) === true;
     const index = shows(this.#layout.plots[this.#active]) ? this.#active : this.#layout.plots.findIndex(shows);
     return this.#grid.panels[index];
@@ -447,21 +484,22 @@ export class Plots {
       window: this.#layout.window, zone: this.context.zone(), palette: this.context.palette(), edge: this.#edge, marks: this.#marks, runs: this.#runs, limits: this.#limits,
     });
     const listener = this.#listener(() => panel);
-    const panel: Panel = plot.panel === 'trend'
-      ? new PlotPanel(view, plot, listener, shared)
-      : new SamplePanel(view, plot, listener, shared, () => this.context.catalogue());
+    const panel = makePanel(view, plot, listener, shared, {
+      catalogue: () => this.context.catalogue(), alarms: () => this.context.alarms(), cursors: () => this.#layout.cursors,
+      say: (text) => this.context.say(text), onNews: () => this.#schedule(),
+    });
     panel.setPlot(plot, unitsOf(plot.traces, this.context.catalogue()));
     return panel;
   }
 
-  /** Offers the other kinds of panels that the plot's only channel has. */
+  /** Offers the other kinds of panels that show the plot's channels. */
   #offer(index: number): void {
     const plot = this.#layout.plots[index];
-    const channel = channelOf(plot?.traces[0], this.context.catalogue());
-    if (plot === undefined || channel === undefined || plot.traces.length > 1) return;
+    if (plot === undefined) return;
     const panel = this.#grid.panels[index];
     const tools = panel?.element.querySelector('.plot-tools') ?? null;
-    offerPanels(tools, panelsOf(channel), plot.panel, (kind) => {
+    const kinds = kindsOf(plot, this.context.catalogue(), () => this.#fits(plot, []));
+    offerPanels(tools, kinds, plot.panel, (kind) => {
       const at = panel === undefined ? -1 : this.#grid.panels.indexOf(panel);
       if (at >= 0) this.#showAs(at, kind);
     });
@@ -559,6 +597,8 @@ export class Plots {
       const plot = plots[i];
       if (plot === undefined || (single !== null && single !== i)) this.context.live.closeView(panel.view);
       else if (panel instanceof SamplePanel) this.context.live.setPicture(panel.request(window));
+      else if (panel instanceof TablePanel) this.context.live.setValues(panel.request());
+      else if (panel instanceof AlarmPanel) this.context.live.closeView(panel.view);
       else this.context.live.setView({ view: panel.view, traces: plot.traces, widthPx: this.context.columns(panel.widthPx), ...window });
     });
     this.#schedule();
@@ -569,7 +609,7 @@ export class Plots {
    * one will show, else only after that drawing. So every view continues at full pace, and a
    * page that draws slowly is still sent no more than it draws.
    */
-  #credit({ view, frame }: ViewFrame | PictureFrame): void {
+  #credit({ view, frame }: ViewFrame | PictureFrame | ValuesFrame): void {
     if (this.#undrawn.has(view)) {
       this.#owed.push(frame);
       return;
@@ -585,7 +625,8 @@ export class Plots {
 
   #setCursors(cursors: Cursors | null): void {
     this.#layout = { ...this.#layout, cursors };
-    this.#schedule();
+    // A table has the values at cursor A.
+    this.#request();
     this.context.onChange();
   }
 

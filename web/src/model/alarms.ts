@@ -1,7 +1,7 @@
 /**
  * Alarms as the page lists them: what the server tells, in words, and what the badge in the top bar says.
  */
-import { fields, nanoseconds, number, text } from '../wire/json';
+import { fields, flag, list, nanoseconds, number, text, type Fields } from '../wire/json';
 import { count, inUnit, displayUnit, decimalsFor } from './quantity';
 
 /** States by the server's numbers, those of EPICS severities. */
@@ -35,6 +35,21 @@ export interface Alarm {
   /** Names this state. */
   readonly change: number;
   readonly acknowledged: Acknowledged | null;
+}
+
+/** Message about alarms. */
+export interface AlarmNews {
+  /** These are all alarms; else those that have changed. */
+  readonly whole: boolean;
+  readonly alarms: readonly Alarm[];
+  /** Keys of alarms that there are no longer. */
+  readonly gone: readonly string[];
+}
+
+/** Reads a message of the live connection. */
+export function readAlarmNews(from: Fields): AlarmNews {
+  const gone = list(from, 'gone').map(fields).map((key) => alarmKey({ stream: text(key, 'stream'), channel: number(key, 'channel') }));
+  return { whole: flag(from, 'whole'), alarms: readAlarms(from['alarms']), gone };
 }
 
 /** Reads the server's list; what is no alarm is left out. */

@@ -51,9 +51,18 @@ export const EMPTY_LAYOUT: Layout = { plots: [], window: DEFAULT_WINDOW, single:
 /** Returns whether a kind of panel has logarithmic axes. */
 export const hasLog = (panel: PanelKind): boolean => panel === 'spectrum' || panel === 'waterfall';
 
+/** Returns the most traces of a kind of panel. Alarms are those of the bus. */
+function mostTraces(panel: PanelKind): number {
+  if (panel === 'alarms') return 0;
+  return panel === 'trend' || panel === 'table' ? MAX_TRACES : 1;
+}
+
+/** Returns whether a plot shows anything. */
+export const isPlot = ({ panel, traces }: Plot): boolean => panel === 'alarms' || traces.length > 0;
+
 /** Returns a plot of these traces with everything else left to the page. */
 export function plotOf(traces: readonly TraceRequest[], panel: PanelKind = 'trend'): Plot {
-  const kept = traces.slice(0, panel === 'trend' ? MAX_TRACES : 1);
+  const kept = traces.slice(0, mostTraces(panel));
   return { traces: kept, columns: null, rows: 1, axis: AUTO, panel, log: hasLog(panel) ? 'y' : '' };
 }
 
@@ -132,7 +141,7 @@ export function readLayout(query: string): Layout {
 
 /** Tells what an address names and a page does not hold, or is empty. */
 export function leftOut(query: string): string {
-  const plots = pairsOf(query).filter(([name]) => name === 'plot').map(([, text]) => readTraces(text)).filter(({ length }) => length > 0);
+  const plots = pairsOf(query).filter(([name, text]) => name === 'plot' && readPlot(text) !== null).map(([, text]) => readTraces(text));
   const kept = plots.slice(0, MAX_PLOTS);
   const parts = [
     [plots.length - kept.length, `of ${plots.length} plots`],
@@ -168,10 +177,10 @@ function readSpan(text: string | undefined): bigint {
 
 function readPlot(text: string): Plot | null {
   const traces = readTraces(text);
-  if (traces.length === 0) return null;
   const [, ...settings] = text.split(';');
   const setting = new Map(settings.map(splitPair));
   const plot = plotOf(traces, PANELS.find((kind) => kind === setting.get('panel')) ?? 'trend');
+  if (!isPlot(plot)) return null;
   return {
     ...plot,
     log: hasLog(plot.panel) ? LOGS.find((log) => log === setting.get('log')) ?? plot.log : '',

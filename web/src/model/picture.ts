@@ -7,9 +7,9 @@ import type { Sample } from '../wire/picture';
 import type { Range } from './scale';
 
 /** Kind of a plot. */
-export type PanelKind = 'trend' | 'spectrum' | 'waterfall' | 'image';
+export type PanelKind = 'trend' | 'spectrum' | 'waterfall' | 'image' | 'table' | 'alarms';
 /** All kinds of plots. */
-export const PANELS: readonly PanelKind[] = ['trend', 'spectrum', 'waterfall', 'image'];
+export const PANELS: readonly PanelKind[] = ['trend', 'spectrum', 'waterfall', 'image', 'table', 'alarms'];
 
 /** Label of a stream of spectra: the distance of two bins. */
 const BIN_LABEL = 'spectrum_bin_hz';
@@ -27,7 +27,7 @@ export function channelOf(trace: TraceRequest | undefined, catalogue: ReadonlyMa
 
 /** Returns the kinds of panels for a channel of this shape. */
 export function panelsOf({ shape }: Channel): readonly PanelKind[] {
-  return shape.reduce((product, extent) => product * extent, 1) > 1 ? PANELS : ['trend'];
+  return shape.reduce((product, extent) => product * extent, 1) > 1 ? ['trend', 'spectrum', 'waterfall', 'image', 'table'] : ['trend', 'table'];
 }
 
 /** Returns how a channel is shown at first: spectra and vectors as such, matrices as images. */

@@ -6,7 +6,7 @@
  */
 import { fields, isFields, list, nanoseconds, number, text, type Fields } from '../wire/json';
 import type { TraceRequest } from '../wire/messages';
-import { GRID_COLUMNS, hasLog, LOGS, MAX_PLOTS, MAX_ROWS, MAX_TRACES, plotOf, sameTrace, type Layout, type LogAxes, type Plot } from './layout';
+import { GRID_COLUMNS, hasLog, isPlot, LOGS, MAX_PLOTS, MAX_ROWS, MAX_TRACES, plotOf, sameTrace, type Layout, type LogAxes, type Plot } from './layout';
 import { PANELS } from './picture';
 import { AUTO, type AxisMode } from './scale';
 import type { Cursors } from './stretch';
@@ -165,7 +165,7 @@ function readPlot(value: unknown): Plot | null {
   const panel = isFields(value) ? PANELS.find((kind) => kind === text(value, 'panel', TREND)) : undefined;
   if (!isFields(value) || panel === undefined) return null;
   const plot = plotOf(readTraces(value), panel);
-  return plot.traces.length === 0 ? null : { ...plot, columns: readColumns(value), rows: readRows(value), axis: readAxis(value), log: hasLog(panel) ? readLog(value, plot.log) : plot.log };
+  return !isPlot(plot) ? null : { ...plot, columns: readColumns(value), rows: readRows(value), axis: readAxis(value), log: hasLog(panel) ? readLog(value, plot.log) : plot.log };
 }
 
 function readTraces(from: Fields): readonly TraceRequest[] {

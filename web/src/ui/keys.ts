@@ -83,7 +83,7 @@ export class KeySheet {
   constructor() {
     this.#element.append(...GROUPS.map(([name, keys]) => el('section', {}, el('h3', { text: name }),
       el('dl', {}, ...keys.flatMap(({ shown, words }) => [el('dt', {}, el('kbd', { text: shown })), el('dd', { text: words })])))),
-      el('p', { class: 'keys-note', text: 'Wheel or pinch zooms, dragging pans, a double click shows one plot alone. Cursors are dragged by their letters. In the list Enter plots, shift Enter overlays. In the picture of the path ← → go from place to place, Enter shows what was lost there.' }));
+      el('p', { class: 'keys-note', text: 'Wheel or pinch zooms, dragging pans, a double click shows one plot alone. Cursors are dragged by their letters. In the list Enter plots, shift Enter overlays. In a table ↑ ↓ go from row to row, Delete takes one out, ctrl c copies all. In the picture of the path ← → go from place to place, Enter shows what was lost there.' }));
   }
 
   /** Shows or hides the sheet; returns whether it shows now. */

@@ -301,7 +301,7 @@ export class SamplePanel implements Panel {
   #retitle(): void {
     const { path, name, labels } = titlesOf(this.#plot.traces);
     this.#title.replaceChildren(el('span', { class: 'plot-path', text: path }), `${name} ${labels[0] ?? ''}`);
-    const words = `${{ trend: 'Plot', image: 'Image', spectrum: 'Spectrum', waterfall: 'Waterfall' }[this.#plot.panel]} of ${path}${name}`;
+    const words = `${this.#plot.panel.replace(/^./, (first) => first.toUpperCase())} of ${path}${name}`;
     this.element.setAttribute('aria-label', words);
     this.#canvas.setAttribute('aria-label', `${words}; arrow keys move the place whose value is shown`);
     this.#frame = null;

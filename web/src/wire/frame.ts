@@ -171,6 +171,9 @@ export type Reason =
   | 'padding'
   | 'obstacle'
   | 'sample'
+  | 'row form'
+  | 'value count'
+  | 'value'
   | 'trailing bytes';
 
 /** Error for a malformed frame, with its position. */

@@ -4,6 +4,7 @@
  * The layout's source of truth is `docs/protocol/page.md`. Readers here take parsed JSON and return plain
  * typed values; they never throw, see `json.ts`.
  */
+import { readAlarmNews, type AlarmNews } from '../model/alarms';
 import { counts, fields, flag, isFields, list, nanoseconds, number, oneOf, text, type Fields } from './json';
 import { readSharedMessage, type SharedMessage } from './shared-view';
 
@@ -414,6 +415,7 @@ export type ServerMessage =
   | { readonly type: 'streams'; readonly streams: readonly Stream[] }
   | { readonly type: 'account'; readonly account: Account }
   | { readonly type: 'browser'; readonly loss: BrowserLoss }
+  | { readonly type: 'alarms'; readonly news: AlarmNews }
   | { readonly type: 'note'; readonly level: 'info' | 'warn'; readonly text: string }
   | SharedMessage
   | { readonly type: 'unknown'; readonly name: string };
@@ -431,6 +433,8 @@ export function readMessage(value: unknown): ServerMessage {
       return { type, account: readAccount(from) };
     case 'browser':
       return { type, loss: readBrowserLoss(from) };
+    case 'alarms':
+      return { type, news: readAlarmNews(from) };
     case 'note':
     case 'notice':
       return { type: 'note', level: oneOf(from, 'level', ['info', 'warn'] as const, 'info'), text: text(from, 'text') };

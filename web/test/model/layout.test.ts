@@ -72,3 +72,13 @@ test('a trace is laid over a plot once', () => {
 test.each<[string, Readonly<Record<string, string>> | null]>([
   ['a = lab/x:I, b=lab/y:U 2', { a: 'lab/x:I', b: 'lab/y:U 2' }], ['a=lab/x', null], ['', null], ['1=a:b', null], ['a=x:y,a=x:z', null],
 ])('the inputs "%s" of a derived stream are understood', (text, inputs) => expect(parseInputs(text)).toEqual(inputs));
+
+describe('panels of text', () => {
+  test('a table has as many channels as a trend, and alarms have none', () => {
+    const address = 'span=10s&plot=a:b,c:d;panel=table&plot=;h=2;panel=alarms&plot=;panel=image';
+    const { plots } = readLayout(address);
+    expect(plots.map(({ panel, traces, rows }) => `${panel} ${traces.length} ${rows}`)).toEqual(['table 2 1', 'alarms 0 2']);
+    expect(readLayout(writeLayout(readLayout(address))).plots).toEqual(plots);
+    expect(leftOut(Array.from({ length: 25 }, () => 'plot=;panel=alarms').join('&'))).toContain('left out 1 of 25 plots');
+  });
+});

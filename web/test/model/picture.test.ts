@@ -45,13 +45,13 @@ describe('the colour map', () => {
 
 describe('a channel', () => {
   test('is shown as its shape and labels say', () => {
-    expect(first(stream([]))).toBe('trend of trend');
-    expect(first(stream([1, 1]))).toBe('trend of trend');
-    expect(first(stream([64, 96]))).toBe('image of trend,spectrum,waterfall,image');
-    expect(first(stream([3, 64, 96]))).toBe('image of trend,spectrum,waterfall,image');
-    expect(first(stream([1, 96]))).toBe('spectrum of trend,spectrum,waterfall,image');
-    expect(first(stream([96]))).toBe('spectrum of trend,spectrum,waterfall,image');
-    expect(first(stream([4, 513], { spectrum_bin_hz: '62.5' }))).toBe('spectrum of trend,spectrum,waterfall,image');
+    expect(first(stream([]))).toBe('trend of trend,table');
+    expect(first(stream([1, 1]))).toBe('trend of trend,table');
+    expect(first(stream([64, 96]))).toBe('image of trend,spectrum,waterfall,image,table');
+    expect(first(stream([3, 64, 96]))).toBe('image of trend,spectrum,waterfall,image,table');
+    expect(first(stream([1, 96]))).toBe('spectrum of trend,spectrum,waterfall,image,table');
+    expect(first(stream([96]))).toBe('spectrum of trend,spectrum,waterfall,image,table');
+    expect(first(stream([4, 513], { spectrum_bin_hz: '62.5' }))).toBe('spectrum of trend,spectrum,waterfall,image,table');
   });
 
   test('has bins only if their distance is a number above zero', () => {

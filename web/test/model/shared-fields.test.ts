@@ -12,7 +12,7 @@ const sent = (document: Fields): Fields => fields(parseJson(writeJson(document))
 const strangers = (document: Fields, random: () => number): Fields => {
   const order = [...(document['order'] as string[])];
   for (const id of ['w1', 'w2']) order.splice(below(random, order.length + 1), 0, id);
-  const panels = { 'plot/w1': { panel: 'dial', traces: [], fft: 512 }, 'plot/w2': { panel: 'alarms', rows: 3 } };
+  const panels = { 'plot/w1': { panel: 'dial', traces: [], fft: 512 }, 'plot/w2': { panel: 'gauge', rows: 3 } };
   return { ...document, ...panels, order: order.slice(0, MAX_PLOTS), notes: 'kept' };
 };
 

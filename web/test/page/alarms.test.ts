@@ -19,6 +19,13 @@ const rows = (page: Page): ReturnType<Page['locator']> => page.locator('#alarms 
 const inputs = (page: Page): Promise<readonly string[]> => page.locator('#alarms .alarm-input').allInnerTexts();
 const listed = (page: Page): Promise<void> => until('five alarms', async () => (await rows(page).count()) === 5);
 
+/** Requests of a page for the list of alarms: there are none, since the server tells. */
+const asks = (page: Page): (() => number) => {
+  let count = 0;
+  page.on('request', (request) => { if (request.url().endsWith('/api/alarms') && request.method() === 'GET') count += 1; });
+  return () => count;
+};
+
 describe('alarms', () => {
   test('are there for a page that opens late: in the badge, and in a list with the most urgent first', async () => {
     const page = await pages.show(fake.url, '?span=10s&plot=test/hole:sine');
@@ -40,8 +47,8 @@ describe('alarms', () => {
     await rows(page).first().getByRole('textbox').focus();
     await page.keyboard.type('valve is stuck');
     // A list that is renewed meanwhile takes neither the focus nor the words.
-    const heard = page.waitForResponse((response) => response.url().endsWith('/api/alarms') && response.request().method() === 'GET');
-    await heard;
+    for (const alarm of fake.alarms) if (alarm.channel === 4) alarm.value = 1.75;
+    await until('the new value', async () => (await page.locator('.alarm', { hasText: 'current' }).innerText()).includes('1.750'));
     expect(await rows(page).first().getByRole('textbox').inputValue()).toBe('valve is stuck');
     await page.keyboard.press('Enter');
     await until('the acknowledgement', async () => (await page.locator('.alarm', { hasText: 'pressure' }).innerText()).includes('acknowledged by anyone'));
@@ -51,7 +58,6 @@ describe('alarms', () => {
 
   test('whose state changed meanwhile are not acknowledged, and that is said', async () => {
     const page = await pages.show(fake.url, '?span=10s&plot=test/hole:sine');
-    // The page's own look at the list would show the change before.
     await page.route('**/api/alarms', async (route) => {
       if (route.request().method() !== 'POST') return route.continue();
       return route.fulfill({ status: 409, contentType: 'application/json', body: JSON.stringify({ error: 'the state has changed since it was seen', help: 'look at the new state' }) });
@@ -62,6 +68,35 @@ describe('alarms', () => {
     await until('the reason', async () => (await rows(page).first().innerText()).includes('the state has changed since it was seen: look at the new state'));
     expect(fake.alarms[0]?.acknowledged).toBeNull();
     pages.errors.splice(0);
+  });
+
+  test('are a panel among the plots, with the rows of the overlay, kept in the address and told again after a reconnect', async () => {
+    const page = await pages.show(fake.url, '?span=10s&plot=test/hole:sine');
+    const asked = asks(page);
+    await badge(page).click();
+    await page.getByRole('button', { name: 'Show among the plots' }).click();
+    const panel = page.locator('.plot[data-panel="alarms"]');
+    const panelRows = panel.locator('.alarm');
+    await until('rows in the panel', async () => (await panelRows.count()) === 5);
+    expect(await page.locator('#alarms').isVisible()).toBe(false);
+    await until('the address', () => new URL(page.url()).search.endsWith('plot=;panel=alarms'));
+    const [pressure] = fake.alarms;
+    fake.alarms.splice(0, 1);
+    await until('the alarm to go', async () => (await panelRows.count()) === 4);
+    // What ends while there is no connection is not among all of them after it.
+    fake.cut();
+    const [flow] = fake.alarms.splice(0, 1);
+    await until('one more to go', async () => (await panelRows.count()) === 3);
+    fake.alarms.unshift(pressure, flow);
+    await until('both again', async () => (await panelRows.count()) === 5);
+    await panelRows.first().getByRole('textbox').fill('valve is stuck');
+    await panelRows.first().getByRole('button', { name: 'Acknowledge' }).click();
+    await until('the acknowledgement', async () => (await panel.innerText()).includes('acknowledged by anyone'));
+    await panelRows.first().locator('.alarm-input').click();
+    await until('the plot of the watched channel', async () => (await page.locator('.plot').count()) === 3);
+    expect(asked()).toBe(0);
+    await page.reload();
+    await until('the panel again', async () => (await panelRows.count()) === 5);
   });
 
   test('draw their limits in plots of the watched channel', async () => {
