@@ -7,7 +7,7 @@
 import { fields, list, nanoseconds, number, text, type Fields } from '../wire/json';
 import { duration } from './quantity';
 import { clock, day, SECOND, type Zone } from './time';
-import { DEFAULT_WINDOW, MAX_SPAN, SPANS, type TimeWindow } from './window';
+import { DEFAULT_WINDOW, MAX_SPAN, type TimeWindow } from './window';
 
 /** How a run stands: `no_start` is a stop without a known start. */
 export type RunState = 'open' | 'stopped' | 'restarted' | 'no_start';
@@ -130,9 +130,12 @@ export function windowOf(run: StartedRun, now: bigint): TimeWindow {
 
 const earlier = (a: bigint, b: bigint): bigint => (a < b ? a : b);
 
-/** The next span on offer that holds what a run has lasted, and from a day on twice as much each time. */
+/** Windows of a run that goes on, in seconds: so few that it seldom changes, so many that most of it is the run. */
+const GROWING: readonly bigint[] = [10n, 20n, 30n, 60n, 120n, 300n, 600n, 1_200n, 1_800n, 3_600n, 7_200n, 18_000n, 43_200n, 86_400n];
+
+/** The shortest of these windows that holds what a run has lasted, and from a day on twice as much each time. */
 function followSpan(lasted: bigint): bigint {
-  let span = SPANS.find((each) => each >= DEFAULT_WINDOW.spanNs && each > lasted) ?? (SPANS.at(-1) ?? MAX_SPAN);
+  let span = (GROWING.find((seconds) => seconds * SECOND > lasted) ?? 86_400n) * SECOND;
   while (span <= lasted && span < MAX_SPAN) span *= 2n;
   return earlier(span, MAX_SPAN);
 }
