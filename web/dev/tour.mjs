@@ -22,6 +22,7 @@ const SCREENS = /** @type {const} */ ([
 ]);
 
 const GAPS = '?span=10s&plot=test/hole:sine&plot=test/injected:sine';
+const FIELDS = '?span=10s&plot=plate/image:temperature;panel=image&plot=lab/spectrum:x;panel=spectrum&plot=lab/spectrum:x;panel=waterfall';
 const RELAYED = '?span=10s&plot=test/injected:sine';
 const CROWD = ['geo/grfo/seismogram:BHZ,geo/grfo/seismogram:BHN,geo/grfo/seismogram:BHE,hall/microphones/stereo:left,hall/microphones/stereo:right',
   'test/carrier:f', 'host/daq-3/cpu:user,host/daq-3/cpu:softirq', 'w7x/magnetics/mirnov:probe 7', 'lab/old/pump:pressure', 'host/daq-3/net:received'];
@@ -64,14 +65,30 @@ const STATES = {
   sharedleft: { query: '?watch=', act: (page) => page.keyboard.press('ArrowLeft') },
   viewspanel: { query: GAPS, act: (page) => page.keyboard.press('v') },
   many: { query: `?span=10s${'&plot=test/hole:sine&plot=test/chirp:a&plot=w7x/ecrh/power:gyrotron 1'.repeat(8)}` },
+  fields: { options: { fields: true }, query: FIELDS },
+  alarms: { options: { alarms: true }, query: GAPS, act: (page) => page.keyboard.press('k') },
+  export: { query: GAPS, act: (page) => page.keyboard.press('e') },
+  steering: { query: GAPS, act: steer },
+  runs: { options: { fields: true }, query: '?during=shot-2&t0=run&plot=test/hole:sine&plot=lab/spectrum:x;panel=waterfall', act: (page) => page.keyboard.press('r') },
+  runopen: { query: '?during=shot-3&plot=test/hole:sine&plot=test/chirp:a' },
+  rununknown: { query: '?during=shot-99&plot=test/hole:sine' },
   older: { options: { pageProtocol: 0 } },
 };
+
+/** A run that ended, one that goes on, and one whose start is not known. */
+const RUNS = [[60, 45], [40, 25], [15, null], [null, 70]].map(([from, to], i) => {
+  const at = (/** @type {number | null | undefined} */ seconds) => (seconds === null || seconds === undefined ? null : BigInt(Date.now()) * 1_000_000n - BigInt(seconds) * 1_000_000_000n);
+  const by = { host: 'daq-3', principal: 'user:anna' };
+  const state = from === null ? 'no_start' : to === null ? 'open' : 'stopped';
+  return { id: `shot-${i + 1}`, state, start_ns: at(from), end_ns: at(to), labels: { program: 'ohmic', gas: 'D2' }, started_by: from === null ? null : by, stopped_by: to === null ? null : by, clock_behind_ns: 0 };
+});
 
 mkdirSync(folder, { recursive: true });
 const browser = await chromium.launch({ executablePath: EXECUTABLE, args: ['--headless', '--no-sandbox', '--disable-gpu'] });
 for (const [state, { options, query = '', act }] of Object.entries(STATES)) {
   const server = await startFakeServer(options);
   for (const [name, title] of [['rod', 'Heated rod'], ['shift-2', ''], ['Gyrotrons', 'Gyrotrons, all of them']]) server.views.put(name ?? '', { ...VIEW, title }, 'anna');
+  server.runs.push(...RUNS);
   for (const { screen, width, height, ...surroundings } of SCREENS) {
     for (const colorScheme of /** @type {const} */ (['dark', 'light'])) {
       const name = `${state}-${screen}-${colorScheme}`;
@@ -111,6 +128,16 @@ async function findings(page) {
 async function unfold(page) {
   if (!await page.locator('#list').isVisible()) await page.keyboard.press('l');
   await page.locator('#sources details').evaluateAll((all) => all.forEach((each) => each.setAttribute('open', '')));
+}
+
+/** An app with a parameter of each control. @param {Page} page */
+async function steer(page) {
+  const parameter = { dtype: 'f8', shape: [], unit: 'V', min: 0, max: 10, greatest_step: null, administered: false, group: 'heating', known: true, revision: 4, may: true, holder: 'user:bob', yours: false };
+  const parameters = [{ ...parameter, name: 'gain', value: 2.5 }, { ...parameter, name: 'heater', dtype: 'bool', min: null, max: null, value: true }, { ...parameter, name: 'mode', dtype: 'i32', min: null, max: null, administered: true, value: 2 }];
+  await page.route('**/api/steer', (route) => route.fulfill({ json: [{ app: 'sim/engine', state: 'open', parameters: [] }] }));
+  await page.route('**/api/steer/sim/engine', (route) => route.fulfill({ json: { app: 'sim/engine', parameters, totals: { received: 4, applied: 4 }, stopped: { app: false, all: false }, may: { steer: true, administer: true } } }));
+  if (!await page.locator('#list').isVisible()) await page.keyboard.press('l');
+  await page.locator('#steering summary').click();
 }
 
 /** @param {Page} page @param {string} password */
