@@ -8,6 +8,7 @@ mod bridge;
 mod config;
 mod demo;
 mod doctor;
+mod during;
 mod graph;
 mod heated_plate;
 #[cfg(feature = "instruments")]

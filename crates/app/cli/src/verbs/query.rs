@@ -11,18 +11,18 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow, bail};
 use archive::{
-    Archive, CsvTimes, Moment, Points, PointsRequest, Recording, RecordingState, RunName, StreamEntry,
+    Archive, CsvTimes, Points, PointsRequest, Recording, RecordingState, RunName, StreamEntry,
     moment_text as utc,
 };
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
-use tallycast::runs::{End, RunChoice};
 use tallycast::{StreamName, WallTime};
 
 use crate::Outcome;
 use crate::layout;
 use crate::messages::print_line;
 use crate::settings::Sources;
+use crate::verbs::during::{ALWAYS, Selection, is_in};
 use export::Order;
 pub(in crate::verbs) use gaps::says_damage;
 
@@ -56,16 +56,8 @@ pub(crate) struct Arguments {
     /// The epoch, as listed; required for an export if the range contains several
     #[arg(long, value_name = "EPOCH")]
     epoch: Option<String>,
-    /// The time of a run of the experiment, from tallycast run start to stop; +10s is then after its start, -30s before
-    /// its end; ID@TIME if several have this id
-    #[arg(long, value_name = "ID")]
-    during: Option<RunChoice>,
-    /// Start of the range: 2026-11-21T20:15:00Z, nanoseconds since 1970, +10s after the start, -30s before the end
-    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
-    from: Option<Moment>,
-    /// End of the range, exclusive
-    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
-    to: Option<Moment>,
+    #[command(flatten)]
+    selection: Selection,
     /// Downsample to this many columns, each with its minimum and maximum
     #[arg(long, value_name = "COUNT")]
     points: Option<usize>,
@@ -118,9 +110,6 @@ impl From<Times> for CsvTimes {
     }
 }
 
-/// All of time.
-const ALWAYS: Range<WallTime> = WallTime::from_nanos(i64::MIN)..WallTime::from_nanos(i64::MAX);
-
 pub(crate) fn run(arguments: Arguments, sources: &Sources) -> anyhow::Result<Outcome> {
     let (root, name) = arguments.place(|| sources.load()?.text("record.root", None))?;
     let archive = Archive::open(&root)?;
@@ -139,13 +128,8 @@ pub(crate) fn run(arguments: Arguments, sources: &Sources) -> anyhow::Result<Out
         bail!("stream {name} in run {} has no such epoch\nlist them: tallycast query ROOT {name}", entry.run);
     };
     // Losses before the first and behind the last stored sample belong to the known range.
-    let mut open = if arguments.points.is_some() { span.clone() } else { ALWAYS };
-    let mut reference = span.clone();
-    if let Some(choice) = &arguments.during {
-        reference = during(&archive, choice, span.end)?;
-        open = reference.clone();
-    }
-    let range = arguments.range(&reference, open)?;
+    let open = if arguments.points.is_some() { span.clone() } else { ALWAYS };
+    let range = arguments.selection.range(&archive, &span, open)?;
     let damaged = if let (true, Some(authority)) = (arguments.verify, &arguments.authority) {
         proof::show(&archive, &entry, (authority, arguments.signed_by.clone()), range, arguments.json)?
     } else if let Some(words) = &arguments.export {
@@ -158,7 +142,8 @@ pub(crate) fn run(arguments: Arguments, sources: &Sources) -> anyhow::Result<Out
     } else if arguments.gaps {
         gaps::show(&archive, &entry, range, arguments.json)?
     } else {
-        let during = |recording: &&Recording| arguments.during.is_none() || is_in(&recording.span(), &range);
+        let during =
+            |recording: &&Recording| arguments.selection.during.is_none() || is_in(&recording.span(), &range);
         let mut listed = entry.epochs.iter().filter(during);
         listed.try_for_each(|recording| show(&archive, &entry, recording, &arguments))?;
         return Ok(if is_whole { outcome(&entry) } else { Outcome::Found });
@@ -192,45 +177,9 @@ impl Arguments {
     }
 
     fn asks_of_a_stream(&self) -> bool {
-        let range = self.epoch.is_some() || self.during.is_some() || self.from.is_some() || self.to.is_some();
+        let range = self.epoch.is_some() || self.selection.is_given();
         range || self.points.is_some() || self.export.is_some() || self.gaps || self.verify
     }
-
-    /// Returns the requested range of time; `open` where no limit was given.
-    fn range(&self, span: &Range<WallTime>, open: Range<WallTime>) -> anyhow::Result<Range<WallTime>> {
-        let moment = |moment: Option<Moment>, default| {
-            moment.map_or(default, |it| it.in_recording(span.start, span.end))
-        };
-        let range = moment(self.from, open.start)..moment(self.to, open.end);
-        let asked = self.from.is_some() || self.to.is_some() || self.during.is_some();
-        if asked && range.is_empty() {
-            bail!(
-                "the range is empty: it begins at {} and ends at {}\nthe {} lasts from {} to {}",
-                utc(range.start),
-                utc(range.end),
-                if self.during.is_some() { "run" } else { "recording" },
-                utc(span.start),
-                utc(span.end)
-            );
-        }
-        Ok(range)
-    }
-}
-
-/// Returns the time of a run that the archive knows; of an open one up to `known_end`.
-fn during(archive: &Archive, choice: &RunChoice, known_end: WallTime) -> anyhow::Result<Range<WallTime>> {
-    let found = archive.experiment_runs()?;
-    super::run::warn(found.malformed, found.missing);
-    let run = archive::select_run(&found.runs, choice)?;
-    if run.end == End::Open {
-        eprintln!("run {choice} is open: no stop was recorded; it is read to the end of the recording");
-    }
-    Ok(archive::run_range(&run, known_end))
-}
-
-/// Returns whether two ranges have a moment in common, or a recording of nothing is in the range.
-fn is_in(span: &Range<WallTime>, range: &Range<WallTime>) -> bool {
-    span.start < range.end && (range.start < span.end || range.contains(&span.start))
 }
 
 fn list(archive: &Archive, arguments: &Arguments) -> anyhow::Result<Outcome> {

@@ -1,20 +1,22 @@
 //! `tallycast replay`: publishes a recording again, with its gaps.
 //!
-//! Every recorded epoch becomes a new epoch; data missing in the archive are missing again, as stage `source`. The
+//! Every recorded epoch becomes a new epoch; data missing in the archive are missing again, as stage `source`. A part is
+//! selected by times or by a run of the experiment (`verbs::during`). The
 //! pacing of one epoch is in `schedule`, the report of its holes in `inherited`.
 
 mod inherited;
 mod schedule;
 
+use std::ops::Range;
 use std::path::PathBuf;
 use std::thread::ScopedJoinHandle;
 use std::time::Duration;
 
 use anyhow::{anyhow, bail};
-use archive::{Archive, Recording, RunName, StreamEntry};
+use archive::{Archive, Piece, Recording, RunName, StreamEntry};
 use clap::{Args, ValueEnum};
 use source::Speed;
-use tallycast::{Node, Publisher, StreamPattern};
+use tallycast::{Node, Publisher, StreamPattern, WallTime};
 use units::text;
 
 use crate::Outcome;
@@ -23,6 +25,7 @@ use crate::messages::print_line;
 use crate::settings::Sources;
 use crate::signals;
 use crate::status_line::StatusLine;
+use crate::verbs::during::{ALWAYS, Selection, is_in};
 use crate::verbs::publish::{Ending, some_left, totals_json};
 use crate::verbs::query::says_damage;
 use inherited::Inherited;
@@ -32,7 +35,8 @@ pub(crate) const EXAMPLES: &str = "\
 Examples:
   tallycast replay tallycast-archive --run shot-1042
   tallycast replay tallycast-archive --run shot-1042 --stream 'signal/*' --speed 10
-  tallycast replay tallycast-archive --run shot-1042 --time original --prefix again";
+  tallycast replay tallycast-archive --run shot-1042 --time original --prefix again
+  tallycast replay tallycast-archive --during shot-17 --from +1s --to +2s --prefix again";
 
 /// Interval at which the progress is shown and the threads are checked: their end has no descriptor to wait for.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
@@ -41,9 +45,11 @@ const POLL_INTERVAL: Duration = Duration::from_millis(50);
 pub(crate) struct Arguments {
     /// Folder of the archive [default: record.root of the settings]
     root: Option<PathBuf>,
-    /// Run to replay
-    #[arg(long, value_name = "NAME")]
-    run: RunName,
+    /// The archive run to replay; with --during, required if several have recordings of that time
+    #[arg(long, value_name = "NAME", required_unless_present = "during")]
+    run: Option<RunName>,
+    #[command(flatten)]
+    selection: Selection,
     /// Streams to replay [default: all]; may be given several times
     #[arg(long, value_name = "PATTERN")]
     stream: Vec<StreamPattern>,
@@ -82,27 +88,22 @@ pub(crate) fn run(arguments: Arguments, sources: &Sources) -> anyhow::Result<Out
     let settings = sources.load()?;
     let given = arguments.root.as_ref().map(|root| root.display().to_string());
     let archive = Archive::open(settings.text("record.root", given.as_deref())?.as_ref())?;
-    let (mut streams, unreadable) = archive.survey(&arguments.run)?;
-    for epoch in &unreadable {
-        eprintln!("warning: cannot read {}: {}", epoch.folder.display(), epoch.cause);
-    }
-    let wanted = |entry: &StreamEntry| arguments.stream.iter().any(|pattern| pattern.matches(&entry.name));
-    streams.retain(|entry| arguments.stream.is_empty() || wanted(entry));
+    let Found { streams, is_whole: is_found_whole, range } = arguments.find(&archive)?;
     let damaged = streams.iter().flat_map(|entry| &entry.epochs).flat_map(|recording| &recording.damaged);
     damaged.for_each(|damaged| eprintln!("warning: {damaged}"));
-    let recordings = || streams.iter().flat_map(|entry| &entry.epochs).filter(|it| it.samples > 0);
-    let Some(origin) = recordings().map(|recording| recording.t0).min() else {
+    let recordings = || streams.iter().flat_map(stored);
+    let Some(origin) = recordings().map(|recording| recording.t0.max(range.start)).min() else {
         bail!(
-            "run {} has nothing to replay\nlist its streams: tallycast query ROOT --list --run {0}",
-            arguments.run
+            "nothing to replay is recorded of these streams and times\nlist what is: tallycast query ROOT --list"
         );
     };
-    let total: u64 = recordings().map(|recording| recording.samples).sum();
+    let total = (!arguments.selection.is_given()).then(|| recordings().map(|it| it.samples).sum::<u64>());
+    let of = total.map_or_else(String::new, |total| format!(" of {total}"));
     let mut status = StatusLine::new(arguments.json);
     let cancellation = signals::cancellation()?;
     let mut schedule = Schedule::new(cancellation.clone(), origin, arguments.speed, arguments.time)?;
     let node = settings.node()?;
-    let plan = Plan { archive: &archive, node: &node, arguments: &arguments };
+    let plan = Plan { archive: &archive, node: &node, arguments: &arguments, range };
     let parts = streams.iter().filter_map(|entry| Part::open(entry, &plan, &schedule).transpose());
     let parts = parts.collect::<anyhow::Result<Vec<_>>>()?;
     Ending::new(cancellation.clone(), None, None)
@@ -117,7 +118,7 @@ pub(crate) fn run(arguments: Arguments, sources: &Sources) -> anyhow::Result<Out
             if deadline.is_over() {
                 cancellation.cancel();
             }
-            status.show(|| format!("{} of {total} samples published", schedule.published()));
+            status.show(|| format!("{}{of} samples published", schedule.published()));
             std::thread::sleep(POLL_INTERVAL);
         }
         status.clear();
@@ -129,8 +130,56 @@ pub(crate) fn run(arguments: Arguments, sources: &Sources) -> anyhow::Result<Out
         })
     })?;
     let is_found_whole =
-        unreadable.is_empty() && streams.iter().flat_map(|it| &it.epochs).all(|it| it.damaged.is_empty());
+        is_found_whole && streams.iter().flat_map(|it| &it.epochs).all(|it| it.damaged.is_empty());
     Ok(if is_whole && is_found_whole { Outcome::Fine } else { Outcome::Found })
+}
+
+/// What is to be replayed.
+struct Found {
+    /// Streams with their epochs in the range.
+    streams: Vec<StreamEntry>,
+    /// False if some recordings cannot be read.
+    is_whole: bool,
+    range: Range<WallTime>,
+}
+
+impl Arguments {
+    /// Finds the recordings of the archive run that is named, or of the only one that has some of the selected time.
+    fn find(&self, archive: &Archive) -> anyhow::Result<Found> {
+        let runs = match &self.run {
+            Some(run) => vec![run.clone()],
+            None => archive.runs()?,
+        };
+        let wanted = |entry: &StreamEntry| {
+            self.stream.is_empty() || self.stream.iter().any(|pattern| pattern.matches(&entry.name))
+        };
+        let (mut streams, mut is_whole) = (Vec::new(), true);
+        for run in runs {
+            let (entries, unreadable) = archive.survey(&run)?;
+            streams.extend(entries.into_iter().filter(wanted));
+            for epoch in unreadable {
+                eprintln!("warning: cannot read {}: {}", epoch.folder.display(), epoch.cause);
+                is_whole = false;
+            }
+        }
+        let spans = streams.iter().flat_map(stored).map(Recording::span);
+        let whole = spans.reduce(|a, b| a.start.min(b.start)..a.end.max(b.end)).unwrap_or(ALWAYS);
+        let range = self.selection.range(archive, &whole, ALWAYS)?;
+        for entry in &mut streams {
+            entry.epochs.retain(|recording| recording.samples > 0 && is_in(&recording.span(), &range));
+        }
+        streams.retain(|entry| !entry.epochs.is_empty());
+        let mut runs: Vec<&str> = streams.iter().map(|entry| entry.run.as_str()).collect();
+        runs.sort_unstable();
+        runs.dedup();
+        if runs.len() > 1 {
+            bail!(
+                "several archive runs have recordings of this time\nchoose one with --run: {}",
+                runs.join(", ")
+            );
+        }
+        Ok(Found { streams, is_whole, range })
+    }
 }
 
 /// Recordings to be replayed, their archive and their destination.
@@ -138,6 +187,7 @@ struct Plan<'a> {
     archive: &'a Archive,
     node: &'a Node,
     arguments: &'a Arguments,
+    range: Range<WallTime>,
 }
 
 /// One stream's part of a replay.
@@ -160,11 +210,11 @@ impl<'a> Part<'a> {
         for recording in stored(self.entry) {
             let publisher = match opened.take() {
                 Some(publisher) => publisher,
-                None if !schedule.wait_for(recording.t0) => return Ok(is_whole),
+                None if !schedule.wait_for(recording.t0.max(plan.range.start)) => return Ok(is_whole),
                 None => plan.open(self.entry, recording, schedule)?,
             };
             let mut replay = Replay { recording, publisher, schedule, inherited: Inherited::default() };
-            let replayed = replay.run(plan.archive);
+            let replayed = replay.run(plan.archive, plan.range.clone());
             is_whole &= replay.inherited.is_whole();
             is_whole &= plan.report(self.entry, replay)?;
             replayed.map_err(|error| anyhow!(error).context(self.entry.name.to_string()))?;
@@ -191,8 +241,23 @@ impl Plan<'_> {
         };
         let schema = schedule.schema(&recording.description.schema)?;
         let builder = self.node.publisher(name).schema(&schema).clock(schedule.clock());
-        let labels = inherited::labels(entry, recording).into_iter();
+        let labels = inherited::labels(entry, recording, self.first_of_part(recording)?).into_iter();
         Ok(labels.fold(builder, |builder, (key, label)| builder.label(key, label)).open()?)
+    }
+
+    /// Returns the index of the first sample that is replayed, if that is a part of the recording.
+    fn first_of_part(&self, recording: &Recording) -> anyhow::Result<Option<u64>> {
+        if !self.arguments.selection.is_given() {
+            return Ok(None);
+        }
+        for piece in self.archive.epoch(recording, self.range.clone()) {
+            match piece? {
+                Piece::Epoch(_) => {}
+                Piece::Hole(hole) => return Ok(Some(hole.first_index)),
+                Piece::Block(block) => return Ok(Some(block.first_index)),
+            }
+        }
+        Ok(Some(recording.first_index))
     }
 
     /// Ends an epoch, and reports its totals and the origin of its holes. Returns whether any of it left.

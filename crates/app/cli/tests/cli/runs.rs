@@ -1,4 +1,4 @@
-//! `tallycast run` from end to end: said on a bus, recorded, and selected by `query --during`.
+//! `tallycast run` from end to end: said on a bus, recorded, and selected by `query --during` and `replay --during`.
 
 use std::path::Path;
 
@@ -89,10 +89,21 @@ fn a_run_selects_what_its_times_select_and_a_later_recorder_learns_of_it() {
         assert!(one.0.1.iter().any(|gap| gap["samples"].as_u64() > Some(0)), "losses were planted");
         assert!(one.2.lines().count() > 100, "{}", one.2);
         assert_eq!(one.1.0, other.1.0);
+        let replay =
+            ["replay", root, "--stream", "lab/*", "--speed", "100", "--prefix", "again", "--wait", "0s"];
+        let (code, totals) = lines(&[&replay[..], &by_run[..], &["--json", "--bus", &bus]].concat());
+        let rows = one.2.lines().filter(|line| !line.starts_with('#')).count() as u64 - 1;
+        let holes: u64 = one.0.1.iter().map(|gap| gap["samples"].as_u64().unwrap()).sum();
+        let samples = &totals[0]["samples"];
+        assert_eq!((code, &totals[0]["inherited"]["run"]), (Some(0), &"r".into()), "{totals:?}");
+        assert_eq!(samples["source"].as_u64(), Some(holes), "{totals:?}");
+        assert_eq!(samples["offered"].as_u64(), Some(rows + holes), "{totals:?}");
     }
-    let refused = run(&["query", root, "lab/wave", "--during", "shot-19", "--gaps"]);
-    assert_eq!(refused.status.code(), Some(2));
-    assert!(String::from_utf8_lossy(&refused.stderr).contains("no run `shot-19` is known"));
+    for verb in [&["query", root, "lab/wave", "--gaps"][..], &["replay", root]] {
+        let refused = run(&[verb, &["--during", "shot-19"]].concat());
+        assert_eq!(refused.status.code(), Some(2));
+        assert!(String::from_utf8_lossy(&refused.stderr).contains("no run `shot-19` is known"));
+    }
 }
 
 #[test]

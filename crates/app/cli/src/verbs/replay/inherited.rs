@@ -84,10 +84,19 @@ impl Inherited {
     }
 }
 
-/// Returns the labels that name the recording of a stream and its missing parts.
-pub(super) fn labels(entry: &StreamEntry, recording: &Recording) -> Vec<(&'static str, String)> {
+/// Returns the labels that name the recording of a stream, the first sample that is replayed, and the missing parts of the
+/// recording; those of a part of it are known only once it has been read.
+pub(super) fn labels(
+    entry: &StreamEntry,
+    recording: &Recording,
+    first_of_part: Option<u64>,
+) -> Vec<(&'static str, String)> {
     let of = format!("{}/{}/{}", entry.run, entry.name, recording.description.epoch);
-    let mut labels = vec![("replay_of", of), ("replay_from", recording.first_index.to_string())];
+    let from = first_of_part.unwrap_or(recording.first_index);
+    let mut labels = vec![("replay_of", of), ("replay_from", from.to_string())];
+    if first_of_part.is_some() {
+        return labels;
+    }
     let (lost, unknown) = recording.losses();
     let lost = lost.nonzero().map(|(stage, count)| (stage.name(), count));
     let unknown = (unknown > 0).then_some(("unexplained", unknown));

@@ -14,15 +14,12 @@ use super::inherited::Inherited;
 use crate::verbs::publish::played_rate;
 use crate::wholeness::{Part, parts};
 
-/// All of time.
-const ALWAYS: Range<WallTime> = WallTime::from_nanos(i64::MIN)..WallTime::from_nanos(i64::MAX);
-
 /// The schedule that all streams of a replay follow, so that they stay in step.
 pub(super) struct Schedule {
     cancellation: Cancellation,
     began: Instant,
     began_at: WallTime,
-    /// The earliest recorded sample.
+    /// The earliest sample that is replayed, or the start of the range.
     origin: WallTime,
     speed: Speed,
     /// The speed as a number.
@@ -116,9 +113,9 @@ pub(super) struct Replay<'a> {
 }
 
 impl Replay<'_> {
-    /// Publishes samples and holes in order, until the end or a request to end.
-    pub(super) fn run(&mut self, archive: &Archive) -> anyhow::Result<()> {
-        for piece in archive.epoch(self.recording, ALWAYS) {
+    /// Publishes the samples and holes of a range of time in order, until its end or a request to end.
+    pub(super) fn run(&mut self, archive: &Archive, range: Range<WallTime>) -> anyhow::Result<()> {
+        for piece in archive.epoch(self.recording, range) {
             let going_on = match piece? {
                 Piece::Epoch(_) => true,
                 // A hole at the end of the replay is not part of it.
