@@ -8,6 +8,7 @@ mod check;
 mod circle;
 mod difference;
 mod every;
+mod kinds;
 mod node;
 mod python;
 mod rate;
@@ -19,6 +20,7 @@ pub use check::{MAX_NODES, MAX_PYTHON_NODES, MAX_VALUES_PER_SECOND, Plan, Planne
 pub use circle::{Circle, Edges, in_order};
 pub use difference::Difference;
 pub use every::{Every, EveryError};
+pub use kinds::{Form, KINDS, KindDescription, Setting};
 pub use node::{ChannelName, Kind, Node, NodeError};
 pub use python::{Incomplete, OperatorChannel, OperatorConfig, OperatorError, PythonNode, check_operators};
 pub use rate::OutputRate;

@@ -80,26 +80,15 @@ impl Plan {
             return Err(vec![Problem { node: None, error }]);
         }
         let mut problems = twice(&nodes, &surroundings.computed);
-        if !problems.is_empty() {
-            return Err(problems);
-        }
         let mut edges = surroundings.computed.clone();
-        edges.extend(
-            nodes.iter().map(|node| {
-                (node.name.as_str(), node.inputs().into_iter().map(StreamName::as_str).collect())
-            }),
-        );
-        let order = match in_order(&edges) {
-            Ok(order) => order,
-            Err(circle) => {
-                let node = nodes
-                    .iter()
-                    .map(|node| &node.name)
-                    .find(|name| circle.0.iter().any(|it| it == name.as_str()));
-                return Err(vec![Problem { node: node.cloned(), error: circle.to_string() }]);
-            }
-        };
-        let by_name: BTreeMap<&str, &Node> = nodes.iter().map(|node| (node.name.as_str(), node)).collect();
+        for node in nodes.iter().filter(|node| !surroundings.computed.contains_key(node.name.as_str())) {
+            let inputs = node.inputs().into_iter().map(StreamName::as_str).collect();
+            // Of two nodes of one name, the first is checked.
+            edges.entry(node.name.as_str()).or_insert(inputs);
+        }
+        let order = without_circles(edges, &nodes, &mut problems);
+        let by_name: BTreeMap<&str, &Node> =
+            nodes.iter().rev().map(|node| (node.name.as_str(), node)).collect();
         let mut planned: BTreeMap<&str, Planned> = BTreeMap::new();
         for node in order.iter().filter_map(|name| by_name.get(name)) {
             let schema = |stream: &StreamName| match planned.get(stream.as_str()) {
@@ -113,6 +102,10 @@ impl Plan {
         }
         let planned: Vec<_> = nodes.iter().filter_map(|node| planned.remove(node.name.as_str())).collect();
         problems.extend(too_much(&planned));
+        let place =
+            |problem: &Problem| nodes.iter().position(|node| Some(&node.name) == problem.node.as_ref());
+        // Those of the graph as a whole come last.
+        problems.sort_by_key(|problem| place(problem).unwrap_or(nodes.len()));
         if problems.is_empty() { Ok(Self { nodes, planned }) } else { Err(problems) }
     }
 
@@ -156,6 +149,21 @@ fn twice(nodes: &[Node], computed: &Edges<'_>) -> Vec<Problem> {
         seen.push(node.name.as_str());
     }
     problems
+}
+
+/// Takes a node of each circle out, with a problem, until none is left; returns the rest in the order of computation.
+fn without_circles<'a>(mut edges: Edges<'a>, nodes: &[Node], problems: &mut Vec<Problem>) -> Vec<&'a str> {
+    loop {
+        let circle = match in_order(&edges) {
+            Ok(order) => return order,
+            Err(circle) => circle,
+        };
+        let node =
+            nodes.iter().map(|node| &node.name).find(|name| circle.0.iter().any(|it| it == name.as_str()));
+        let taken = node.map_or(&*circle.0[0], StreamName::as_str);
+        edges.retain(|stream, _| *stream != taken);
+        problems.push(Problem { node: node.cloned(), error: circle.to_string() });
+    }
 }
 
 /// Checks one node against the schemas of its inputs.

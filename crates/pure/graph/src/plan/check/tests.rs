@@ -72,6 +72,23 @@ fn every_node_with_a_problem_is_named() {
 }
 
 #[test]
+fn problems_of_names_and_circles_hide_no_others() {
+    let bad = thin("lab/bad", "lab/u", "1500us");
+    let twice = [thin("lab/twice", "lab/u", "10"), thin("lab/twice", "lab/i", "10")];
+    let circle = |a: &str, b: &str| [thin(a, b, "10"), thin(b, a, "10")];
+    let nodes = [&circle("lab/a", "lab/b")[..], &[bad], &twice, &circle("lab/c", "lab/d")].concat();
+    let problems = check(&nodes).unwrap_err();
+    let starts =
+        ["node `lab/a`: `lab/a` is computed", "node `lab/bad`: 1500us", "node `lab/twice`: this name"];
+    for (problem, start) in
+        problems.iter().zip(starts.into_iter().chain(["node `lab/c`: `lab/c` is computed"]))
+    {
+        assert!(problem.starts_with(start), "{problem}");
+    }
+    assert_eq!(problems.len(), 4);
+}
+
+#[test]
 fn units_that_do_not_fit_need_a_stated_result() {
     let inputs = [("u", "lab/u:u"), ("i", "lab/i:i")];
     let sum = problem(&[derive("lab/sum", "u + i", &inputs, None)]);
