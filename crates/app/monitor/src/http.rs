@@ -51,6 +51,7 @@ pub(crate) fn router(shared: Arc<Shared>) -> Router {
         .route("/api/join", post(control::join))
         .route("/api/leave", post(control::leave))
         .route("/api/graph", get(graph::graph).put(graph::replace))
+        .route("/api/graph/kinds", get(graph::kinds))
         .route("/api/graph/check", post(graph::check))
         .route("/api/graph/undo", post(graph::undo))
         .route("/api/derived", get(graph::derived).delete(graph::forget))

@@ -242,7 +242,7 @@ mod tests {
     fn applied(revision: u64) -> Applied {
         let difference = graph::plan::Difference::default();
         let (begun, join, leave) = (Vec::new(), Vec::new(), Vec::new());
-        Applied { revision, difference, values_per_s: 0.0, begun, join, leave }
+        Applied { revision, difference, values_per_s: 0.0, streams: Vec::new(), begun, join, leave }
     }
 
     /// Keeps a graph as a monitor with this origin does.

@@ -4,6 +4,8 @@ use axum::Json;
 use axum::http::header::WWW_AUTHENTICATE;
 use axum::http::{HeaderValue, Method, StatusCode};
 use axum::response::{IntoResponse, Response};
+use graph::plan::Problem;
+use serde::Serialize;
 use serde_json::json;
 use shared_view::Refusal;
 use std::time::Duration;
@@ -21,6 +23,23 @@ pub(crate) struct Refused {
     error: String,
     help: String,
     reason: Option<Reason>,
+    /// Of a graph: what is wrong with which node.
+    problems: Vec<NodeProblem>,
+}
+
+/// A problem of a graph, with the node as it was written.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub(crate) struct NodeProblem {
+    /// Its name; none if the graph as a whole is the reason, or a node without a name.
+    pub(crate) node: Option<String>,
+    /// What is wrong, and in the last line what helps.
+    pub(crate) error: String,
+}
+
+impl From<Problem> for NodeProblem {
+    fn from(problem: Problem) -> Self {
+        Self { node: problem.node.map(|name| name.to_string()), error: problem.error }
+    }
 }
 
 /// Reason of a refusal that is due to the visitor, not to the request.
@@ -41,7 +60,17 @@ impl Reason {
 
 impl Refused {
     pub(crate) fn new(status: StatusCode, error: impl Into<String>, help: impl Into<String>) -> Self {
-        Self { status, error: error.into(), help: help.into(), reason: None }
+        Self { status, error: error.into(), help: help.into(), reason: None, problems: Vec::new() }
+    }
+
+    /// Adds what is wrong with each node of a graph.
+    pub(crate) fn with_problems(self, problems: Vec<NodeProblem>) -> Self {
+        Self { problems, ..self }
+    }
+
+    /// Returns error and remedy, one line each.
+    pub(crate) fn sentence(&self) -> String {
+        format!("{}\n{}", self.line(), self.help)
     }
 
     fn by(self, label: &str, rule: &str) -> Self {
@@ -242,6 +271,9 @@ impl IntoResponse for Refused {
         let mut body = json!({"error": self.error, "help": self.help});
         if let Some(reason) = &self.reason {
             body["rule"] = reason.rule.as_str().into();
+        }
+        if !self.problems.is_empty() {
+            body["problems"] = json!(self.problems);
         }
         let mut response = (self.status, Json(body)).into_response();
         if self.status == StatusCode::UNAUTHORIZED {

@@ -49,7 +49,10 @@ pub use input::{Hole, Inherited, Input, InputError, Output};
 pub use operator::{Operator, Totals};
 pub use reduction::{MAX_KEPT_VALUES, Percent, Reduction, ReductionError, Statistic, UnknownStatistic};
 pub use resample::{MAX_FASTER, MAX_RATIO_TERM, Resample};
-pub use running::{Applied, Change, Graph, GraphError, MAX_UNDO, NodeStatus, Publishing, Told, check_graph};
+pub use running::{
+    Applied, Change, Graph, GraphError, MAX_UNDO, NodeStatus, PlannedChannel, PlannedStream, Publishing,
+    Told, check_graph,
+};
 pub use spectrum::{
     MAX_AVERAGED_SEGMENTS, MAX_SEGMENT_SAMPLES, SpectralWindow, Spectrum, SpectrumConfig, SpectrumError,
     SpectrumScale,

@@ -14,7 +14,7 @@ use units::{Epoch, Instant};
 
 use crate::plan::{Difference, Edges, Node, OperatorConfig, Plan, Surroundings};
 use crate::{End, Hole, Horizon, Horizons, Input, InputError, Operator, Output, Path, Totals};
-pub use change::{Applied, Change, GraphError};
+pub use change::{Applied, Change, GraphError, PlannedChannel, PlannedStream};
 
 /// Number of earlier plans that can be returned to.
 pub const MAX_UNDO: usize = 16;
@@ -169,8 +169,9 @@ impl<P: Publishing> Graph<P> {
         let revision = self.revision + u64::from(!difference.is_empty());
         let begins = |node: &&Node| !difference.kept.contains(&node.name);
         let begun = plan.nodes().iter().filter(begins).cloned().collect();
+        let streams = plan.planned().iter().filter_map(PlannedStream::of).collect();
         let (values_per_s, join, leave) = (plan.values_per_s(), Vec::new(), Vec::new());
-        Ok((plan, Applied { revision, difference, values_per_s, begun, join, leave }))
+        Ok((plan, Applied { revision, difference, values_per_s, streams, begun, join, leave }))
     }
 
     /// Applies a change: nodes that it leaves as they are keep operator and stream. On an error nothing has changed.

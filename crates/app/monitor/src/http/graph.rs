@@ -7,8 +7,8 @@ use axum::Json;
 use axum::extract::{Extension, State};
 use axum::http::header::IF_MATCH;
 use axum::http::{HeaderMap, StatusCode};
-use graph::plan::Node;
-use graph::{Change, GraphError};
+use graph::plan::{KINDS, KindDescription, Node};
+use graph::{Change, GraphError, check_graph};
 use sample::StreamName;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -21,11 +21,14 @@ use crate::admission::Visitor;
 use crate::kept_graph::{self, Changed};
 use crate::nodes::NodeStatus;
 use crate::operators::OperatorStatus;
-use crate::refused::Refused;
+use crate::refused::{NodeProblem, Refused};
 use crate::requests::{Command, GraphRequest};
 use crate::shared::Shared;
 
 type App = State<Arc<Shared>>;
+
+/// Help for settings that are wrong.
+const SETTINGS: &str = "docs/guide/graph.md has every kind with its settings";
 
 /// A graph, as a file has it.
 #[derive(Deserialize)]
@@ -69,6 +72,14 @@ pub(super) async fn graph(
     Ok(Json(json!(graph)))
 }
 
+/// Returns every kind of nodes with its settings.
+pub(super) async fn kinds(
+    Extension(visitor): Extension<Visitor>,
+) -> Result<Json<&'static [KindDescription]>, Refused> {
+    visitor.may_somewhere(May::Read)?;
+    Ok(Json(KINDS))
+}
+
 /// Replaces all nodes, if the graph is still the one that the change is of.
 pub(super) async fn replace(
     State(shared): App,
@@ -77,8 +88,8 @@ pub(super) async fn replace(
     body: Body,
 ) -> Result<Json<Changed>, Refused> {
     let of = revision_of(&headers)?;
-    let change = Change::Replace(nodes_in(&body)?);
-    change_graph(&shared, &visitor, change, of, false).await.map(Json)
+    let (nodes, of) = with_hidden(&shared, &visitor, nodes_in(&body)?, of);
+    change_graph(&shared, &visitor, Change::Replace(nodes), of, false).await.map(Json)
 }
 
 /// Says what replacing all nodes would change, and changes nothing.
@@ -87,8 +98,8 @@ pub(super) async fn check(
     Extension(visitor): Extension<Visitor>,
     body: Body,
 ) -> Result<Json<Changed>, Refused> {
-    let change = Change::Replace(nodes_in(&body)?);
-    change_graph(&shared, &visitor, change, None, true).await.map(Json)
+    let (nodes, _) = with_hidden(&shared, &visitor, nodes_in(&body)?, None);
+    change_graph(&shared, &visitor, Change::Replace(nodes), None, true).await.map(Json)
 }
 
 /// Returns to the nodes before the last change.
@@ -158,22 +169,55 @@ async fn change_graph(
     // The rights come first: what a check says of a stream is for those alone who may read it.
     let running = shared.reception.graph().nodes;
     let is_running = |node: &&Node| running.iter().any(|status| status.of.node == **node);
-    change
-        .nodes()
-        .iter()
-        .filter(|node| !is_running(node))
-        .try_for_each(|node| may_begin(shared, visitor, node).and_then(|()| may_run(shared, node)))?;
+    let begun: Vec<_> = change.nodes().iter().filter(|node| !is_running(node)).collect();
+    all_may(&begun, |node| may_begin(shared, visitor, node).and_then(|()| may_run(shared, node)))?;
     let checked = ask(shared, GraphRequest { change: change.clone(), of, only_check: true }).await?;
     let Changed { applied, .. } = &checked;
     let ended = applied.difference.removed.iter().chain(&applied.difference.changed);
     ended.into_iter().try_for_each(|name| visitor.may(May::Derive, name.as_str()))?;
-    applied.begun.iter().try_for_each(|node| may_begin(shared, visitor, node))?;
+    all_may(&applied.begun.iter().collect::<Vec<_>>(), |node| may_begin(shared, visitor, node))?;
     if only_check {
-        return Ok(checked);
+        return Ok(as_seen(checked, visitor));
     }
     // The graph may have changed since it was checked for the rights.
     let of = of.or_else(|| applied.revision.checked_sub(u64::from(!applied.difference.is_empty())));
-    ask(shared, GraphRequest { change, of, only_check: false }).await
+    let changed = ask(shared, GraphRequest { change, of, only_check: false }).await?;
+    Ok(as_seen(changed, visitor))
+}
+
+/// Leaves out the nodes that continue and that the visitor may not see.
+fn as_seen(mut changed: Changed, visitor: &Visitor) -> Changed {
+    changed.applied.difference.kept.retain(|name| visitor.reads(name.as_str()));
+    changed.applied.streams.retain(|stream| visitor.reads(stream.name.as_str()));
+    changed
+}
+
+/// Returns the nodes with those that run and that the visitor may not see, and the revision that these are of: what is hidden
+/// from a visitor is not removed by it.
+fn with_hidden(
+    shared: &Shared,
+    visitor: &Visitor,
+    mut nodes: Vec<Node>,
+    of: Option<u64>,
+) -> (Vec<Node>, Option<u64>) {
+    let running = shared.reception.graph();
+    let hidden = running.nodes.into_iter().map(|status| status.of.node);
+    let before = nodes.len();
+    nodes.extend(hidden.filter(|node| !visitor.reads(node.name.as_str())));
+    let has_hidden = nodes.len() > before;
+    (nodes, of.or(has_hidden.then_some(running.revision)))
+}
+
+/// Returns the refusal of the first node that is refused, with those of all.
+fn all_may(nodes: &[&Node], may: impl Fn(&Node) -> Result<(), Refused>) -> Result<(), Refused> {
+    let refused = nodes.iter().filter_map(|node| may(node).err().map(|refused| (node, refused)));
+    let refused: Vec<_> = refused.collect();
+    let problem = |(node, refused): &(&&Node, Refused)| NodeProblem {
+        node: Some(node.name.to_string()),
+        error: refused.sentence(),
+    };
+    let problems = refused.iter().map(problem).collect();
+    refused.into_iter().next().map_or(Ok(()), |(_, first)| Err(first.with_problems(problems)))
 }
 
 /// Returns whether the visitor may have this node computed.
@@ -206,11 +250,15 @@ async fn ask(shared: &Shared, request: GraphRequest) -> Result<Changed, Refused>
             Refused::new(StatusCode::PRECONDITION_FAILED, error.to_string(), help)
         }
         GraphError::Unknown(name) => unknown(name.as_str()),
-        // One problem says what helps; several are lines.
-        GraphError::Problems(problems) if problems.len() == 1 && problems[0].error.contains('\n') => {
-            Refused::because(&error)
+        GraphError::Problems(problems) => {
+            // One problem says what helps; several are lines.
+            let refused = match &problems[..] {
+                [one] if one.error.contains('\n') => Refused::because(&error),
+                _ => Refused::bad(error.to_string(), SETTINGS),
+            };
+            refused.with_problems(problems.iter().cloned().map(NodeProblem::from).collect())
         }
-        _ => Refused::bad(error.to_string(), "docs/guide/graph.md has every kind with its settings"),
+        _ => Refused::bad(error.to_string(), SETTINGS),
     })
 }
 
@@ -242,14 +290,39 @@ fn revision_of(headers: &HeaderMap) -> Result<Option<u64>, Refused> {
     }
 }
 
+/// Reads the nodes of a graph; if one cannot be read, the problems of all are told, as far as they are known without the bus.
 fn nodes_in(body: &Body) -> Result<Vec<Node>, Refused> {
     let GraphBody { node } = body.json()?;
-    node.into_iter().map(node_in).collect()
+    let (mut nodes, mut problems, mut lines) = (Vec::new(), Vec::new(), Vec::new());
+    for node in node {
+        match read_node(node) {
+            Ok(node) => nodes.push(node),
+            Err(problem) => {
+                lines.push(line_of(&problem));
+                problems.push(problem);
+            }
+        }
+    }
+    if problems.is_empty() {
+        return Ok(nodes);
+    }
+    if let Err(GraphError::Problems(others)) = check_graph(&nodes, &[]) {
+        lines.extend(others.iter().map(ToString::to_string));
+        problems.extend(others.into_iter().map(NodeProblem::from));
+    }
+    Err(Refused::bad(lines.join("\n"), SETTINGS).with_problems(problems))
 }
 
 /// Reads a node; an error names it.
 fn node_in(node: Value) -> Result<Node, Refused> {
-    let name = node["name"].as_str().unwrap_or("without a name").to_owned();
-    let help = "docs/guide/graph.md has every kind with its settings";
-    serde_json::from_value(node).map_err(|error| Refused::bad(format!("node `{name}`: {error}"), help))
+    read_node(node).map_err(|problem| Refused::bad(line_of(&problem), SETTINGS).with_problems(vec![problem]))
+}
+
+fn read_node(node: Value) -> Result<Node, NodeProblem> {
+    let name = node["name"].as_str().map(str::to_owned);
+    serde_json::from_value(node).map_err(|error| NodeProblem { node: name, error: error.to_string() })
+}
+
+fn line_of(problem: &NodeProblem) -> String {
+    format!("node `{}`: {}", problem.node.as_deref().unwrap_or("without a name"), problem.error)
 }

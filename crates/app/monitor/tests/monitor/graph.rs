@@ -113,6 +113,62 @@ fn a_malformed_graph_names_the_node_and_what_is_wrong() {
 }
 
 #[test]
+fn every_problem_of_a_graph_is_told_with_its_node() {
+    let bus = bus();
+    let monitor = start(MonitorConfig::new(node(&bus)));
+    let address = monitor.address();
+    let _feed = Feed::start(&bus, "lab/x", 0.0, |index| index as f64);
+    let good = thin("lab/good", "lab/x", "10");
+    assert_eq!(send(address, "PUT /api/graph", "0", &json!({"node": [good]})).status, 200);
+    listed(address, "lab/x", has_data);
+    let check =
+        |nodes: &[Value]| ask(address, "POST /api/graph/check HTTP/1.1", &json!({"node": nodes}).to_string());
+    let told = |answer: &Answer| -> Vec<(Value, String)> {
+        assert_eq!(answer.status, 400, "{}", answer.json());
+        let problems = answer.json()["problems"].as_array().unwrap().clone();
+        problems.iter().map(|it| (it["node"].clone(), it["error"].as_str().unwrap().to_owned())).collect()
+    };
+    let uneven = thin("lab/uneven", "lab/x", "1500us");
+    let channel = json!({"name": "lab/sum", "kind": "derive", "expression": "a", "inputs": {"a": "lab/x:y"}});
+    let problems = told(&check(&[uneven.clone(), good.clone(), channel]));
+    assert_eq!(problems.len(), 2);
+    assert!(problems[0].0 == "lab/uneven" && problems[0].1.starts_with("1500us is not a whole number"));
+    assert!(problems[1].0 == "lab/sum" && problems[1].1.contains("has no channel `y`"));
+    // What cannot be read is told beside what does not fit.
+    let unread = [
+        json!({"name": "lab/*", "kind": "thin"}),
+        json!({"kind": "thin"}),
+        thin("lab/good", "lab/good", "10"),
+    ];
+    let problems = told(&check(&unread));
+    let nodes: Vec<_> = problems.iter().map(|(node, _)| node.clone()).collect();
+    assert_eq!(nodes, [json!("lab/*"), Value::Null, json!("lab/good")]);
+    let checked = check(&[good, thin("lab/slow", "lab/good", "10")]).json();
+    let slow = &checked["streams"][1];
+    assert_eq!(
+        (&slow["name"], &slow["rate"]),
+        (&json!("lab/slow"), &json!({"numerator": 10, "denominator": 1}))
+    );
+    assert_eq!(slow["channels"][0], json!({"name": "x.min.min", "unit": "V"}));
+}
+
+#[test]
+fn the_kinds_are_served_as_the_table_has_them() {
+    let monitor = start(MonitorConfig::new(node(&bus())));
+    // Keys of the examples are no published names: the table has a golden file of its own.
+    let address = monitor.address();
+    let request = format!("GET /api/graph/kinds HTTP/1.1\r\nHost: {address}");
+    let kinds = support::http::ask(address, &request, "").json();
+    assert_eq!(kinds, json!(monitor::plan::KINDS));
+    let filter = kinds.as_array().unwrap().iter().find(|kind| kind["kind"] == "filter").unwrap();
+    let order = json!({
+        "name": "order", "form": "choice", "of": ["2", "4", "6", "8"], "needed": false, "example": 4, "default": 4,
+        "words": "steepness: 6 dB per octave and order",
+    });
+    assert_eq!(filter["settings"][2], order);
+}
+
+#[test]
 fn a_hundred_changes_and_a_hundred_refusals_cost_a_running_stream_nothing() {
     let bus = bus();
     let monitor = start(MonitorConfig::new(node(&bus)));

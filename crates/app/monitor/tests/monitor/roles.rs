@@ -175,6 +175,48 @@ fn everything_that_shows_a_stream_shows_those_that_may_be_read() {
 }
 
 #[test]
+fn a_graph_that_is_replaced_keeps_the_nodes_that_its_visitor_may_not_see() {
+    let access = Access::new(Some(RULES));
+    let thin = |name: &str| json!({"name": name, "kind": "thin", "input": "lab/x", "every": 10});
+    let hidden = serde_json::from_value(thin("lab/secret")).unwrap();
+    let monitor = access.monitor(|config| config.nodes = vec![hidden]);
+    let address = monitor.address();
+    let ada = sign_in(address, "", "ada");
+    let send = |nodes: &[Value]| {
+        as_page(
+            address,
+            "PUT /api/graph HTTP/1.1\r\nIf-Match: *\r\nUnused:",
+            &ada,
+            &json!({"node": nodes}).to_string(),
+        )
+    };
+    let changed = send(&[thin("lab/open")]);
+    assert_eq!(changed.status, 200, "{}", changed.text());
+    assert_eq!(changed.json()["added"], json!(["lab/open"]));
+    for names in ["kept", "changed", "removed", "streams"] {
+        assert_eq!(changed.json()[names], json!([]), "{names}");
+    }
+    // All that are refused are told.
+    let refused = send(&[thin("hall/a"), thin("lab/open"), thin("hall/b")]);
+    let problems = refused.json()["problems"].clone();
+    assert_eq!(
+        (refused.status, &problems[0]["node"], &problems[1]["node"]),
+        (403, &json!("hall/a"), &json!("hall/b"))
+    );
+    assert!(
+        problems[0]["error"].as_str().unwrap().starts_with("user:ada may not derive `hall/a`"),
+        "{problems}"
+    );
+    access.rule("allow anyone read lab/**\n");
+    let nodes = wait_until("both", || {
+        let graph = get(address, "/api/graph").json();
+        let names: Vec<_> = graph["nodes"].as_array().unwrap().iter().map(|it| it["name"].clone()).collect();
+        (names.len() == 2).then_some(names)
+    });
+    assert_eq!(nodes, [json!("lab/open"), json!("lab/secret")]);
+}
+
+#[test]
 fn a_role_decides_what_may_be_changed_and_the_refusal_names_the_rule() {
     let access = Access::new(Some(RULES));
     let monitor = access.monitor(|_| ());

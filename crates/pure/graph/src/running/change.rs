@@ -1,9 +1,10 @@
 //! A change of a graph, what it does, and why it is refused.
 
-use sample::{StreamName, StreamPattern};
+use sample::{Channel, StreamName, StreamPattern};
 use serde::Serialize;
+use units::SampleRate;
 
-use crate::plan::{Difference, Node, Problem};
+use crate::plan::{Difference, Node, Planned, Problem};
 
 /// How a graph is to be changed.
 #[derive(Clone, PartialEq, Debug)]
@@ -63,6 +64,8 @@ pub struct Applied {
     pub difference: Difference,
     /// Values that all nodes read in a second, as far as that is known.
     pub values_per_s: f64,
+    /// Streams of the nodes, of those that are known: whose inputs are.
+    pub streams: Vec<PlannedStream>,
     /// Nodes that begin, or begin anew.
     #[serde(skip)]
     pub begun: Vec<Node>,
@@ -72,4 +75,38 @@ pub struct Applied {
     /// Patterns that are needed no longer.
     #[serde(skip)]
     pub leave: Vec<StreamPattern>,
+}
+
+/// The stream that a node of a plan will publish.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct PlannedStream {
+    /// Its name.
+    pub name: StreamName,
+    /// Samples per second, exactly.
+    pub rate: SampleRate,
+    /// Names and units of its channels.
+    pub channels: Vec<PlannedChannel>,
+}
+
+/// A channel of it.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct PlannedChannel {
+    /// Its name.
+    pub name: String,
+    /// Its unit.
+    pub unit: String,
+}
+
+impl PlannedStream {
+    /// Returns that of a node, if it is known.
+    pub(crate) fn of(planned: &Planned) -> Option<Self> {
+        let schema = planned.schema.as_ref()?;
+        let channels = schema.channels.iter();
+        let channel = |it: &Channel| PlannedChannel { name: it.name.to_string(), unit: it.unit.to_string() };
+        Some(Self {
+            name: planned.name.clone(),
+            rate: schema.rate,
+            channels: channels.map(channel).collect(),
+        })
+    }
 }
