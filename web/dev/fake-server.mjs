@@ -11,6 +11,7 @@ import { WebSocketServer } from 'ws';
 import { encodePicture } from './encode-picture.mjs';
 import { encodeValues } from './encode-values.mjs';
 import { encodeView, meanShares } from './encode-view.mjs';
+import { FakeGraph, SHOWN } from './fake-graph.mjs';
 import { FakeViews, parse, visitorOf } from './fake-views.mjs';
 import { fields, holesOf, indexAt, Injection, SECOND, signals } from './signals.mjs';
 
@@ -78,6 +79,7 @@ class Bus {
   started = wallNow();
   injection = new Injection();
   views = new FakeViews();
+  graph = new FakeGraph(SHOWN);
   /** @type {string[]} */
   patterns = ['**'];
 
@@ -650,7 +652,8 @@ export async function startFakeServer(options = {}) {
         response.writeHead(status, { 'content-type': 'application/json', ...headers });
         return void response.end(json(value));
       }
-      const [status, value] = answer(bus, url, request.method ?? 'GET', body === '' ? {} : JSON.parse(body));
+      const sent = body === '' ? {} : JSON.parse(body);
+      const [status, value] = bus.graph.answer(`${request.method} ${url.pathname}`, request.headers['if-match'], sent) ?? answer(bus, url, request.method ?? 'GET', sent);
       response.writeHead(status, { 'content-type': 'application/json' });
       response.end(json(value));
     } else {
@@ -688,7 +691,7 @@ export async function startFakeServer(options = {}) {
   };
   /** Breaks the connections of all pages, or of one user's. @param {string} [user] */
   const cut = (user) => viewers.forEach((viewer) => { if (user === undefined || viewer.user === user) viewer.socket.terminate(); });
-  return { url: `http://127.0.0.1:${address.port}`, port: address.port, stats, close, cut, views: bus.views, alarms: bus.alarms, runs: bus.runs };
+  return { url: `http://127.0.0.1:${address.port}`, port: address.port, stats, close, cut, views: bus.views, graph: bus.graph, alarms: bus.alarms, runs: bus.runs };
 }
 
 /** @param {string} name @param {number} otherwise */

@@ -50,6 +50,12 @@ const STATES = {
   chaingap: { options: { hops: 8 }, query: RELAYED, act: chainGap },
   chainfind: { options: { hops: 8 }, query: RELAYED, act: findings },
   derive: { query: GAPS, act: unfold },
+  graph: { query: GAPS, act: (page) => page.keyboard.press('p') },
+  graphnode: { query: GAPS, act: (page) => graph(page, 'lab/mirnov/band') },
+  graphtable: { query: GAPS, act: (page) => graph(page, 'lab/ecrh/kilowatts') },
+  graphproblem: { query: GAPS, act: graphProblem },
+  graphstale: { query: GAPS, act: graphStale },
+  graphbarred: { options: { users: true }, act: graphBarred },
   keys: { act: (page) => page.keyboard.press('?') },
   disk: { options: { fullDisk: true } },
   empty: { options: { streams: 0 } },
@@ -138,6 +144,39 @@ async function steer(page) {
   await page.route('**/api/steer/sim/engine', (route) => route.fulfill({ json: { app: 'sim/engine', parameters, totals: { received: 4, applied: 4 }, stopped: { app: false, all: false }, may: { steer: true, administer: true } } }));
   if (!await page.locator('#list').isVisible()) await page.keyboard.press('l');
   await page.locator('#steering summary').click();
+}
+
+/** A node of the graph, in its form. @param {Page} page @param {string} name */
+async function graph(page, name) {
+  await page.keyboard.press('p');
+  await page.locator('.graph-box', { has: page.locator(`.graph-title:text-is("${name}")`) }).click();
+}
+
+/** A new node with a problem. @param {Page} page */
+async function graphProblem(page) {
+  await graph(page, 'lab/ecrh/slow');
+  await page.getByRole('button', { name: '+ Node that reads it' }).click();
+  await page.getByLabel('every', { exact: true }).fill('1500us');
+  await page.getByLabel('every', { exact: true }).press('Tab');
+}
+
+/** A change that meets one of another visitor. @param {Page} page */
+async function graphStale(page) {
+  await graph(page, 'lab/ecrh/slow');
+  await page.getByLabel('every', { exact: true }).fill('200ms');
+  await page.getByLabel('every', { exact: true }).press('Tab');
+  await page.evaluate(async () => {
+    const served = await (await fetch('/api/graph')).json();
+    const node = served.nodes.map((/** @type {any} */ { offered_samples, source_samples, late_samples, absent, error, process, ...value }) => (value.name === 'lab/ecrh/slow' ? { ...value, every: '50ms' } : value));
+    await fetch('/api/graph', { method: 'PUT', headers: { 'if-match': `"${served.revision}"` }, body: JSON.stringify({ node: node.slice(0, -1) }) });
+  });
+}
+
+/** A visitor that may only look. @param {Page} page */
+async function graphBarred(page) {
+  if (await page.locator('#sign-in').isVisible()) await signIn(page, 'analytical engine');
+  await page.locator('html[data-connection=open]').waitFor();
+  await graph(page, 'lab/mirnov/band');
 }
 
 /** @param {Page} page @param {string} password */

@@ -4,7 +4,7 @@
 import type { Alarm } from './model/alarms';
 import type { Made } from './model/derived-chip';
 import { ANYONE, readVisitor, type Visitor } from './model/visitor';
-import { fields, flag, list, number, parseJson, text } from './wire/json';
+import { fields, flag, list, number, parseJson, text, type Fields } from './wire/json';
 import { readAccount, readGapDetail, readServer, readStreams, type Account, type GapDetail, type ServerInfo, type Stream } from './wire/messages';
 
 /** Error for a refusal by the server, with its text and the remedy. */
@@ -13,6 +13,8 @@ export class Refused extends Error {
     readonly status: number,
     message: string,
     readonly help: string,
+    /** The whole answer. */
+    readonly said: Fields = {},
   ) {
     super(message);
     this.name = 'Refused';
@@ -29,7 +31,7 @@ export async function ask(path: string, init: RequestInit = {}, patienceMs = PAT
   const value = readBody(body);
   if (response.ok) return value;
   const said = fields(value);
-  throw new Refused(response.status, text(said, 'error', response.statusText), text(said, 'help'));
+  throw new Refused(response.status, text(said, 'error', response.statusText), text(said, 'help'), said);
 }
 
 /** Time-out of a file: the archive may have to be read. */

@@ -27,6 +27,7 @@ import { AlarmList } from './ui/alarm-list';
 import { byId } from './ui/dom';
 import { ExportPanel } from './ui/export-panel';
 import { GapCard } from './ui/gap-card';
+import { GraphPanel } from './ui/graph-panel';
 import { commandOf, KeySheet, type Command } from './ui/keys';
 import { NoticeBoard } from './ui/notice-board';
 import { keepReason, SignIn } from './ui/sign-in';
@@ -77,6 +78,10 @@ export class App {
   readonly #runs = new RunWatch({
     now: () => this.#now(), zone: () => this.#zone, say: (text) => this.#notices.toast(text), onAddress: () => this.#onPlots(),
     look: (window) => this.#plots.look(window), follow: () => this.#plots.follow(), mark: (marks, zero) => this.#plots.markRuns(marks, zero),
+  });
+  readonly #graph = new GraphPanel({
+    catalogue: () => this.#byName, onPlot: (traces) => this.#plots.plot(traces, { kind: 'new' }),
+    visitor: () => ({ principal: this.#visitor.principal, barred: barred(this.#visitor, 'derive', 'some') }),
   });
   readonly #changes = new SteeringWatch((marks) => this.#plots.mark(marks));
   #visitor: Visitor = ANYONE;
@@ -457,6 +462,7 @@ export class App {
       case 'previous-run': return void this.#runs.step('previous');
       case 'run-time': return this.#runs.toggleRelative();
       case 'views': return this.#shared.toggle();
+      case 'graph': return this.#graph.toggle();
       case 'alarms': return this.#alarmList.toggle();
       case 'export': return this.#export.toggle();
       case 'keys': return void this.#keys.toggle();
@@ -523,7 +529,7 @@ export class App {
 
   #escape(): void {
     if (!byId('keys', HTMLDivElement).hidden) this.#keys.toggle(false);
-    else if (this.#shared.close() || this.#runs.close()) return;
+    else if (this.#shared.close() || this.#runs.close() || this.#graph.close()) return;
     else if (this.#alarmList.isOpen) this.#alarmList.toggle(false);
     else if (this.#export.isOpen) this.#export.toggle(false);
     else if (!byId('gap-card', HTMLDivElement).hidden) this.#plots.unfocus();

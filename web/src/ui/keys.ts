@@ -10,7 +10,7 @@ import { byId, el } from './dom';
 export type Command =
   | 'follow' | 'pause' | 'next-gap' | 'previous-gap' | 'search' | 'account' | 'single' | 'close-plot' | 'axis'
   | 'earlier' | 'later' | 'zoom-in' | 'zoom-out' | 'next-plot' | 'previous-plot' | 'list' | 'cursors' | 'utc' | 'theme' | 'wall'
-  | 'runs' | 'next-run' | 'previous-run' | 'run-time' | 'share' | 'views' | 'export' | 'alarms' | 'keys' | 'escape';
+  | 'runs' | 'next-run' | 'previous-run' | 'run-time' | 'share' | 'views' | 'graph' | 'export' | 'alarms' | 'keys' | 'escape';
 
 interface Key {
   readonly keys: readonly string[];
@@ -57,6 +57,7 @@ const GROUPS: readonly (readonly [string, readonly Key[]])[] = [
     key('t', 't', 'theme', 'dark or light'),
     key('s', 's', 'share', 'copy the address'),
     key('v', 'v', 'views', 'views: shared and saved layouts'),
+    key('p', 'p', 'graph', 'processing graph'),
     key('k', 'k', 'alarms', 'alarms'),
     key('e', 'e', 'export', 'export: PNG, CSV, Parquet'),
     key('?', '?', 'keys', 'this sheet'),
