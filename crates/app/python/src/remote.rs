@@ -112,11 +112,14 @@ impl Remote {
         };
         let node = node(py, bus, station)?;
         let opened = wait(py, move || {
-            let address = match address {
-                Some(address) => address,
-                None => in_the_clear(&find(&node, &name, patience)?)?,
+            let (connection, address) = match address {
+                Some(address) => (Connection::connect(address, None)?, address),
+                None => {
+                    let found = find(&node, &name, patience)?;
+                    let address = in_the_clear(&found.address())?;
+                    (found.connect(None)?, address)
+                }
             };
-            let connection = Connection::connect(address, None)?;
             let found = &connection.welcome().app;
             if *found != name {
                 let text = format!(

@@ -30,6 +30,7 @@ mod connection;
 mod discovery;
 mod host;
 mod json;
+mod knock;
 mod log_file;
 mod parameter;
 mod remote;
@@ -43,7 +44,7 @@ pub use ::steer::{
 pub use access::Policy;
 pub use app::{Change, Steering};
 pub use builder::{FIRST_PORT, LAST_PORT, SteeringBuilder};
-pub use discovery::{apps, find};
+pub use discovery::{Found, apps, find};
 pub use json::{conclusion_json, parameter_json, record_json, stopped_json, totals_json, value_json};
 pub use log_file::default_log;
 pub use parameter::{Parameter, Steered};

@@ -10,8 +10,8 @@ use clap::{Args, Subcommand};
 use serde_json::{Value as Json, json};
 use tallycast::StreamName;
 use tallycast::steering::{
-    self, Answer, Conclusion, Listed, MAX_VALIDITY, Needs, News, Number, Remote, Scope, SetOptions, Switches,
-    Totals, Value,
+    self, Answer, Conclusion, Found, Listed, MAX_VALIDITY, Needs, News, Number, Remote, Scope, SetOptions,
+    Switches, Totals, Value,
 };
 use units::text;
 
@@ -204,17 +204,22 @@ pub(crate) fn run(arguments: Arguments, sources: &Sources) -> anyhow::Result<Out
 
 impl Over {
     fn connect(&self, app: &StreamName, sources: &Sources) -> anyhow::Result<Remote> {
-        let address = match &self.at {
-            Some(address) => address.clone(),
-            None => steering::find(&sources.load()?.node()?, app, PATIENCE)?,
+        let found = match &self.at {
+            Some(_) => None,
+            None => Some(steering::find(&sources.load()?.node()?, app, PATIENCE)?),
         };
+        let address = found.as_ref().map(Found::address).or_else(|| self.at.clone());
+        let address = address.expect("an app without an address was found");
         let keys = self.keys.at(&address)?;
         if keys.is_none() && address.peer().is_some() {
             bail!(
                 "`{app}` is steered over secured connections only\nadd --key FILE, the station's file of keys"
             );
         }
-        let remote = Remote::connect(address.resolve()?, keys)?;
+        let remote = match found {
+            Some(found) => found.connect(keys)?,
+            None => Remote::connect(address.resolve()?, keys)?,
+        };
         let found = &remote.welcome().app;
         if found != app {
             bail!("the app at this address is `{found}`, not `{app}`");

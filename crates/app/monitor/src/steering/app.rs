@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use sample::StreamName;
 use tallycast::steering::{KEY_LABEL, PARAMETER_LABEL, PORT_LABEL, STREAM_PREFIX, SteeringError};
-use tallycast::{Node, StreamInfo};
+use tallycast::{Node, OnHost, Reach, StreamInfo};
 use units::Epoch;
 
 /// One run of an app.
@@ -41,8 +41,9 @@ impl SteeredApp {
     /// its announcement.
     pub(super) fn address(&self, node: &Node) -> Result<SocketAddr, SteeringError> {
         let stream = format!("{STREAM_PREFIX}{}", self.name);
-        let is_on_host = node.streams_on_host().iter().any(|it| it.description.name.as_str() == stream);
-        if is_on_host {
+        // The ring of an agent is that of an app on another host.
+        let is_here = |it: &OnHost| it.description.name.as_str() == stream && it.reach == Reach::Shm;
+        if node.streams_on_host().iter().any(is_here) {
             return Ok(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), self.port));
         }
         let announced = node.streams(Duration::ZERO)?;

@@ -12,12 +12,19 @@ use sys::clock;
 use units::Instant;
 
 use super::SteeringError;
-use crate::udt::{Connection, Keys, Lifetime, Options, WaitError};
+use super::discovery::{REFUSAL, Run, Watch};
+use super::knock::Knock;
+use crate::udt::{Connection, Keys, Lifetime, Options, Silence, WaitError};
 
 /// Time within which an app answers everything but commands.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Number of times that a broken connection is opened again to ask for a command.
-const MAX_RECONNECTS: u32 = 3;
+/// Silence after which an app is not there any more: 8.4 s, less than the ten of a lease.
+const SILENCE: Silence =
+    Silence { attempts: 6, least_step: Duration::from_millis(300), last_step: Duration::from_secs(1) };
+/// Time within which the next run of an app accepts a connection: a few round trips.
+const NEXT_RUN: Duration = Duration::from_secs(2);
+/// Time for which a closed connection sends what is queued; all that matters has been answered by then.
+const LINGER: Duration = Duration::from_millis(500);
 
 /// A connection to an app.
 pub struct Remote {
@@ -29,6 +36,10 @@ pub struct Remote {
     welcomed: Instant,
     /// Messages that came while another one was awaited.
     inbox: VecDeque<Response>,
+    /// Asks whether the app's host refuses its port; none if there is no socket for it.
+    knock: Option<Knock>,
+    /// The run of the app that this is a connection to, of an app that is followed.
+    run: Option<(Watch, Run)>,
 }
 
 /// Settings of one command.
@@ -63,14 +74,22 @@ impl Default for SetOptions {
 }
 
 impl Remote {
-    /// Connects to an app at the address that [`find`](super::find) returns.
+    /// Connects to an app at an address. [`find`](super::find) finds apps, whose connections follow them to their next run.
     ///
     /// # Errors
     /// [`SteeringError::Connection`], [`SteeringError::Version`], [`SteeringError::Closed`].
     pub fn connect(peer: SocketAddr, keys: Option<Keys>) -> Result<Self, SteeringError> {
-        let options = Options { keys, ..Options::messages() };
+        let mut options = Options { keys, ..Options::messages() };
+        (options.socket.silence, options.socket.linger) = (SILENCE, LINGER);
         let (connection, welcome, welcomed) = open(peer, &options)?;
-        Ok(Self { peer, options, connection, welcome, welcomed, inbox: VecDeque::new() })
+        options.socket.connect_timeout = NEXT_RUN;
+        let (inbox, knock) = (VecDeque::new(), Knock::at(peer).ok());
+        Ok(Self { peer, options, connection, welcome, welcomed, inbox, knock, run: None })
+    }
+
+    /// Follows the app to its next run, when a command has no answer from this one.
+    pub(super) fn follow(&mut self, watch: Watch, run: Run) {
+        self.run = Some((watch, run));
     }
 
     /// Returns what the app said of itself and of this session.
@@ -99,8 +118,9 @@ impl Remote {
         }
     }
 
-    /// Sends a command, once, and waits for its conclusion. Without an answer it asks for the command, also over a new
-    /// connection.
+    /// Sends a command, once, and waits for its conclusion. Without an answer it asks for the command; if the run of the app
+    /// has ended, it asks the next one, and says that it is uncertain if none comes within
+    /// [`NEXT_RUN_PATIENCE`](::steer::NEXT_RUN_PATIENCE).
     ///
     /// # Errors
     /// If the command could not be sent at all: then it had no effect.
@@ -110,6 +130,10 @@ impl Remote {
         value: Value,
         options: &SetOptions,
     ) -> Result<(CommandId, Conclusion), SteeringError> {
+        // Nothing was sent yet: the next run gets the command, in a session of its own.
+        if self.connection.closed().is_some() && !self.reach_next_run() {
+            return Err(SteeringError::Closed("it has ended".to_owned()));
+        }
         let id = CommandId(u128::from(random()?) << 64 | u128::from(random()?));
         let command = Command {
             id,
@@ -121,34 +145,68 @@ impl Remote {
             reason: options.reason.clone(),
         };
         let mut client = Client::new(command);
-        let mut reconnects = 0;
         while client.conclusion().is_none() {
-            let sent = match client.poll(clock::monotonic()) {
-                Some(Message::Command(command)) => {
-                    self.request(&Request::Command(command))?;
-                    Ok(())
+            match client.poll(clock::monotonic()) {
+                Some(Message::Command(command)) => self.request(&Request::Command(command))?,
+                Some(Message::Question(question)) => {
+                    if self.request(&Request::Ask(question)).is_err() || self.has_ended() {
+                        client.lost(clock::monotonic());
+                    }
                 }
-                Some(Message::Question(question)) => self.request(&Request::Ask(question)),
-                None => Ok(()),
+                Some(Message::Connect) => {
+                    if self.reach_next_run() {
+                        client.reached(clock::monotonic());
+                    }
+                }
+                None => {}
+            }
+            let left = |client: &Client| {
+                client.deadline().map_or(Duration::ZERO, |deadline| deadline.since(clock::monotonic()))
             };
-            let left =
-                client.deadline().map_or(Duration::ZERO, |deadline| deadline.since(clock::monotonic()));
-            let came = sent.and_then(|()| self.receive(left));
-            match came {
+            match self.receive(left(&client)) {
                 Ok(Some(Response::Answer { id: of, answer })) if of == id => client.answer(answer),
                 Ok(Some(Response::Reply { id: of, reply })) if of == id => client.reply(reply),
                 Ok(Some(other)) => self.inbox.push_back(other),
                 Ok(None) => {}
-                Err(_) if reconnects < MAX_RECONNECTS => {
-                    reconnects += 1;
-                    if let Ok((connection, welcome, welcomed)) = open(self.peer, &self.options) {
-                        (self.connection, self.welcome, self.welcomed) = (connection, welcome, welcomed);
-                    }
+                Err(_) => {
+                    client.lost(clock::monotonic());
+                    std::thread::sleep(left(&client));
                 }
-                Err(_) => return Ok((id, Conclusion::Uncertain)),
             }
         }
         Ok((id, client.conclusion().cloned().unwrap_or(Conclusion::Uncertain)))
+    }
+
+    /// Returns whether there are signs that the run of the app has ended; there are none of an app that is only slow.
+    fn has_ended(&self) -> bool {
+        self.knock.as_ref().is_some_and(Knock::is_refused)
+            || self.run.as_ref().is_some_and(|(watch, run)| watch.has_ended(run))
+    }
+
+    /// Connects to the run of the app that there is now, which may be the same one; returns whether it did.
+    fn reach_next_run(&mut self) -> bool {
+        let (mut peer, mut next) = (self.peer, None);
+        if let Some((watch, run)) = &mut self.run {
+            match watch.look(Duration::ZERO) {
+                Ok(Some(found)) if found.key == run.key => (peer, next) = (found.socket, Some(found)),
+                // One with another key is another app to this connection.
+                Ok(_) | Err(_) => return false,
+            }
+        }
+        let knock = Knock::at(peer).ok();
+        if knock.as_ref().is_some_and(|it| it.is_refused_within(REFUSAL)) {
+            return false;
+        }
+        let Ok((connection, welcome, welcomed)) = open(peer, &self.options) else { return false };
+        if welcome.app != self.welcome.app {
+            return false;
+        }
+        (self.connection, self.welcome, self.welcomed) = (connection, welcome, welcomed);
+        (self.peer, self.knock) = (peer, knock);
+        if let (Some((_, run)), Some(next)) = (&mut self.run, next) {
+            *run = next;
+        }
+        true
     }
 
     /// Takes the lease of a group of parameters, or renews it; it holds for ten seconds.

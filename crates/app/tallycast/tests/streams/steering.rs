@@ -58,8 +58,8 @@ impl Rod {
 
     fn connect(&self) -> Remote {
         let (node, app) = (node(&self.bus), APP.parse::<StreamName>().unwrap());
-        let address = wait_until("the app's address", || find(&node, &app, Duration::from_millis(100)).ok());
-        Remote::connect(address.resolve().unwrap(), None).unwrap()
+        let found = wait_until("the app", || find(&node, &app, Duration::from_millis(100)).ok());
+        found.connect(None).unwrap()
     }
 
     fn end(self) -> Totals {
@@ -223,8 +223,8 @@ fn connections_that_do_not_speak_the_protocol_are_ended_and_others_go_on() {
     let (bus, folder) = (bus(), logs());
     let rod = Rod::start(&bus, &log(&folder));
     let (node, app) = (node(&bus), APP.parse::<StreamName>().unwrap());
-    let address = wait_until("the app's address", || find(&node, &app, Duration::from_millis(100)).ok());
-    let peer = address.resolve().unwrap();
+    let found = wait_until("the app", || find(&node, &app, Duration::from_millis(100)).ok());
+    let peer = found.address().resolve().unwrap();
     let silent = Connection::connect_to(peer, &Options::messages()).unwrap();
     let mut bytes = Vec::new();
     for first in [&b"GET / HTTP/1.1"[..], &[0, 99], &[200; 3_000]] {
@@ -350,14 +350,15 @@ fn an_app_that_is_killed_doubles_no_effect_and_leaves_none_out_of_its_log() {
     let bus = support::ports::private_bus();
     let sent = Arc::new(AtomicU64::new(0));
     let told_applied = Arc::new(Mutex::new(Vec::new()));
+    let mut senders = Vec::new();
     for point in 0..8_u64 {
         let (process, mut remote) = start_actuator(&bus, folder.path());
         // Killed after another number of bytes each time: in the middle of other work.
         let size = || std::fs::metadata(log(&folder)).map_or(0, |it| it.len());
         let end = size() + 1_500 + 137 * point;
         let (sent, told_applied) = (Arc::clone(&sent), Arc::clone(&told_applied));
-        // It is left alone with its last command, of which it will say after a minute that it is uncertain.
-        thread::spawn(move || {
+        // Its last command has no answer; some announcements later it says that it is uncertain.
+        senders.push(thread::spawn(move || {
             loop {
                 let value = sent.fetch_add(1, Ordering::Relaxed) + 1;
                 match remote.set("position", Value::scalar(value), &SetOptions::default()) {
@@ -368,10 +369,11 @@ fn an_app_that_is_killed_doubles_no_effect_and_leaves_none_out_of_its_log() {
                     Ok((_, Conclusion::Uncertain | Conclusion::NeverArrived)) | Err(_) => return,
                 }
             }
-        });
+        }));
         wait_until("the log's next records", || (size() >= end).then_some(()));
         drop(process);
     }
+    senders.into_iter().for_each(|sender| sender.join().unwrap());
     let (process, mut remote) = start_actuator(&bus, folder.path());
     let (_, totals, _) = remote.list().unwrap();
     drop(process);
@@ -408,6 +410,31 @@ fn an_app_that_is_killed_doubles_no_effect_and_leaves_none_out_of_its_log() {
         told_applied.lock().unwrap().iter().all(|value| once.contains(value)),
         "a sender is told the truth"
     );
+}
+
+#[test]
+fn the_sender_of_a_killed_app_asks_the_next_run_and_is_uncertain_if_there_is_none() {
+    let (folder, bus) = (logs(), support::ports::private_bus());
+    let (node, app) = (node(&bus.parse().unwrap()), APP.parse::<StreamName>().unwrap());
+    let found = || find(&node, &app, Duration::from_millis(100));
+    let (first, _) = start_actuator(&bus, folder.path());
+    let mut remote = wait_until("the app", || found().ok()).connect(None).unwrap();
+    applied(set(&mut remote, "position", Value::scalar(1_u64)));
+    drop(first);
+    // At another port, with the same log.
+    let (second, _) = start_actuator(&bus, folder.path());
+    // Over the old connection it did not arrive, which the next run says; a later one is sent to that run.
+    wait_until("the next run", || match set(&mut remote, "position", Value::scalar(2_u64)) {
+        Conclusion::Answered(Answer::Applied(_)) => Some(()),
+        _ => None,
+    });
+    drop(second);
+    assert!(matches!(found(), Err(SteeringError::NoApp(_))), "a dead run is not found");
+    match remote.set("position", Value::scalar(4_u64), &SetOptions::default()) {
+        Ok((_, conclusion)) => assert_eq!(conclusion, Conclusion::Uncertain),
+        Err(SteeringError::Closed(_)) => {}
+        Err(error) => panic!("{error}"),
+    }
 }
 
 #[test]

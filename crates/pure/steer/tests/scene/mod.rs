@@ -29,6 +29,9 @@ const BUSY_TICKS: u64 = 150;
 /// Number of ticks after which every command must have a conclusion: questions come every 20 ticks.
 const MAX_TICKS: u64 = 4_000;
 
+/// The longest time without the app after a kill: a client waits for 300 ticks, and then gives up.
+const MAX_DOWN_TICKS: u64 = 600;
+
 /// The app's process was killed.
 struct Killed;
 
@@ -40,6 +43,7 @@ pub(crate) struct Seen {
     pub(crate) repeated: u64,
     pub(crate) withdrawn: u64,
     pub(crate) torn: u64,
+    pub(crate) gave_up: u64,
 }
 
 /// The device: it outlasts the app.
@@ -80,6 +84,12 @@ pub(crate) struct Scene {
     /// Kills to come: the point, and how often it is passed before.
     kills: VecDeque<(&'static str, u64)>,
     pub(crate) killed_at: Vec<&'static str>,
+    /// Tick of the next start of an app that was killed.
+    starts_at: Option<u64>,
+    /// Tick at which the clients learn that the run has ended.
+    noticed_at: Option<u64>,
+    /// Commands whose client waited in vain for another run.
+    pub(crate) gave_up: BTreeSet<CommandId>,
     /// Commands that were under way at a device that keeps nothing, when the app was killed.
     pub(crate) doubtful: BTreeSet<CommandId>,
     pub(crate) torn: u64,
@@ -130,6 +140,9 @@ impl Scene {
             packets: Vec::new(),
             kills,
             killed_at: Vec::new(),
+            starts_at: None,
+            noticed_at: None,
+            gave_up: BTreeSet::new(),
             doubtful: BTreeSet::new(),
             torn: 0,
             repeated: 0,
@@ -143,11 +156,19 @@ impl Scene {
         while self.tick < MAX_TICKS {
             self.tick += 1;
             self.client_host();
-            if self.app_process().is_err() {
-                self.restart();
-            }
+            let is_up = match self.starts_at {
+                None => self.app_process().map_err(|Killed| self.die()).is_ok(),
+                Some(at) if at <= self.tick => {
+                    self.restart();
+                    false
+                }
+                Some(_) => {
+                    self.deliver();
+                    false
+                }
+            };
             let is_settled = self.clients.values().all(|client| client.conclusion().is_some());
-            let is_quiet = self.packets.is_empty() && self.unwritten.is_empty();
+            let is_quiet = is_up && self.packets.is_empty() && self.unwritten.is_empty();
             if self.tick > BUSY_TICKS && is_settled && is_quiet && self.app.totals().pending == 0 {
                 break;
             }
@@ -184,26 +205,43 @@ impl Scene {
 
     /// The client's host: connects, gives commands, asks.
     fn client_host(&mut self) {
-        if self.session.is_none() && self.random.chance(0.2) {
+        let now = self.client_now();
+        if self.noticed_at.is_some_and(|at| at <= self.tick) {
+            self.noticed_at = None;
+            self.clients.values_mut().for_each(|client| client.lost(now));
+        }
+        // A run that only seems to have ended is asked again.
+        if self.random.chance(0.002) {
+            self.clients.values_mut().for_each(|client| client.lost(now));
+        }
+        if self.session.is_none() && self.starts_at.is_none() && self.random.chance(0.2) {
             self.next_session += 1;
             let session = SessionId(self.next_session);
             self.app.open(session, Principal::anonymous()).expect("a new session");
             self.session = Some(session);
         }
-        let Some(session) = self.session else { return };
-        if self.random.chance(0.002) {
-            self.app.close(session);
-            self.session = None;
-            return;
+        if let Some(session) = self.session {
+            if self.random.chance(0.002) {
+                self.app.close(session);
+                self.session = None;
+            } else if self.tick < BUSY_TICKS && self.random.chance(0.15) {
+                let client = Client::new(self.new_command(session));
+                self.clients.insert(CommandId(self.clients.len() as u128), client);
+            }
         }
-        if self.tick < BUSY_TICKS && self.random.chance(0.15) {
-            let client = Client::new(self.new_command(session));
-            self.clients.insert(CommandId(self.clients.len() as u128), client);
-        }
-        let now = self.client_now();
-        let messages: Vec<Message> = self.clients.values_mut().filter_map(|it| it.poll(now)).collect();
-        for message in messages {
-            self.send(|| Packet::ToApp { asker: session, message: message.clone() });
+        for id in self.clients.keys().copied().collect::<Vec<_>>() {
+            let client = self.clients.get_mut(&id).expect("one of them");
+            let is_open = client.conclusion().is_none();
+            match (client.poll(now), self.session) {
+                (Some(Message::Connect), Some(_)) => client.reached(now),
+                (Some(Message::Connect), None) => {}
+                (Some(message), Some(asker)) => {
+                    self.send(|| Packet::ToApp { asker, message: message.clone() });
+                }
+                (Some(_), None) => client.lost(now),
+                (None, _) if is_open && client.conclusion().is_some() => _ = self.gave_up.insert(id),
+                (None, _) => {}
+            }
         }
     }
 
@@ -234,20 +272,26 @@ impl Scene {
 
     /// One cycle of the app's process.
     fn app_process(&mut self) -> Result<(), Killed> {
-        let (due, later) = core::mem::take(&mut self.packets).into_iter().partition(|it| it.0 <= self.tick);
-        self.packets = later;
-        for (_, packet) in due {
-            match packet {
-                Packet::ToApp { asker, message } => self.receive(asker, message),
-                Packet::Answer(id, answer) => self.clients.get_mut(&id).expect("it asked").answer(answer),
-                Packet::Reply(id, reply) => self.clients.get_mut(&id).expect("it asked").reply(reply),
-            }
-        }
+        self.deliver();
         self.app.step(self.app_now(), self.tick);
         while let Some(effect) = self.app.poll_effect() {
             self.apply(effect)?;
         }
         self.flush()
+    }
+
+    /// Delivers what is due; nothing reaches an app that was killed.
+    fn deliver(&mut self) {
+        let (due, later) = core::mem::take(&mut self.packets).into_iter().partition(|it| it.0 <= self.tick);
+        self.packets = later;
+        for (_, packet) in due {
+            match packet {
+                Packet::ToApp { asker, message } if self.starts_at.is_none() => self.receive(asker, message),
+                Packet::ToApp { .. } => {}
+                Packet::Answer(id, answer) => self.clients.get_mut(&id).expect("it asked").answer(answer),
+                Packet::Reply(id, reply) => self.clients.get_mut(&id).expect("it asked").reply(reply),
+            }
+        }
     }
 
     fn receive(&mut self, asker: SessionId, message: Message) {
@@ -258,6 +302,7 @@ impl Scene {
                     self.send(|| Packet::Reply(id, reply.clone()));
                 }
             }
+            Message::Connect => unreachable!("the client's host connects"),
         }
     }
 
@@ -360,6 +405,18 @@ impl Scene {
         parameters().into_iter().map(standing).collect()
     }
 
+    /// Ends the app's process: it starts again at once, or after a while.
+    fn die(&mut self) {
+        let is_soon = self.random.chance(0.5);
+        let down = if is_soon { 0 } else { self.random.below(MAX_DOWN_TICKS) };
+        self.starts_at = Some(self.tick + down);
+        self.noticed_at = Some(self.tick + self.random.below(50));
+        self.session = None;
+        if is_soon {
+            self.restart();
+        }
+    }
+
     /// Starts the app again from its log, with another clock and without sessions.
     fn restart(&mut self) {
         self.run += 1;
@@ -372,6 +429,6 @@ impl Scene {
         self.app = recovery.start(config(self.run), self.standings()).expect("sound declarations");
         self.clock_offset = Duration::from_millis(self.random.below(10_000));
         self.unwritten.clear();
-        (self.written, self.session) = (0, None);
+        (self.written, self.session, self.starts_at) = (0, None, None);
     }
 }

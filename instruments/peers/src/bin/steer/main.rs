@@ -157,8 +157,7 @@ impl App {
     }
 
     fn connect(&self) -> Result<Remote> {
-        let address = find(&Node::open(self.bus.clone())?, &APP.parse()?, PATIENCE)?;
-        Ok(Remote::connect(address.resolve()?, None)?)
+        Ok(find(&Node::open(self.bus.clone())?, &APP.parse()?, PATIENCE)?.connect(None)?)
     }
 
     /// Ends the app; its account must have every command.

@@ -12,7 +12,7 @@ use std::time::Duration;
 use anyhow::{Context, anyhow};
 use serde_json::{Value as Json, json};
 use sys::Cancellation;
-use tallycast::steering::{self, Answer, Applied, Conclusion, Remote, SetOptions, Value};
+use tallycast::steering::{self, Answer, Applied, Conclusion, SetOptions, Value};
 use tallycast::{Bus, Dtype, Node};
 
 use super::children::{Children, Role};
@@ -110,8 +110,7 @@ impl Viewer {
 }
 
 fn steer(node: &Node, end: &Cancellation) -> anyhow::Result<Commands> {
-    let address = steering::find(node, &APP.parse()?, PATIENCE)?;
-    let mut remote = Remote::connect(address.resolve()?, None)?;
+    let mut remote = steering::find(node, &APP.parse()?, PATIENCE)?.connect(None)?;
     let mut commands = Commands::default();
     for (parameter, value) in COMMANDS.into_iter().cycle() {
         remote.lease(GROUP)?;
