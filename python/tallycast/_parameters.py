@@ -242,6 +242,18 @@ class Steered:
         self._hold(held)
         return outcomes
 
+    def reading(self, name: str, value: npt.ArrayLike) -> Optional[tuple[int, bytes]]:
+        """Holds a value that was read; returns its place and elements, nothing while the parameter changes."""
+        place = next((place for place, (known, _) in enumerate(self._declared) if known == name), None)
+        if place is None:
+            raise unknown(name, dict(self._declared))
+        plan = self._declared[place][1]._plan
+        elements = converted(value, plan["dtype"], plan["shape"], f"parameter `{name}`")
+        if any(change.parameter == name for change in self._changes):
+            return None
+        self._hold({name: number_of(plan["dtype"], plan["shape"], elements)})
+        return place, elements
+
     def _change(self, place: int, before: bytes, value: bytes) -> Change:
         name, parameter = self._declared[place]
         plan = parameter._plan

@@ -7,6 +7,8 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import Any, Union
 
+import numpy.typing as npt
+
 from tallycast import _core, _open_handles
 from tallycast._errors import of_arguments
 from tallycast._parameters import Change, Declarations, Parameters, Steered, of_declarations, plan_of
@@ -34,6 +36,21 @@ class Steering(_core.Steering):
     def done(self) -> None:
         """Says that the sample of the last step has been published with its changes."""
         self._done(self._steered.done())
+
+    def read_back(self, name: str, value: npt.ArrayLike) -> None:
+        """Says which value a parameter has at its device, where others may have changed it.
+
+        The greatest step is measured from there, and the revision rises if it is another value than before. Between
+        :meth:`step` and :meth:`done`, the value of a parameter that changes in this step is left as it is.
+
+        Raises:
+            ConfigError: a value that the parameter's dtype or shape does not hold, or no parameter of this name
+                (`UnknownParameter`).
+        """
+        with of_arguments():
+            told = self._steered.reading(name, value)
+            if told is not None:
+                self._read_back(*told)
 
     @property
     def parameters(self) -> Parameters:

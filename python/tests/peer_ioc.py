@@ -1,6 +1,7 @@
 """A soft IOC for tests: records by a JSON list in the first line, then one command a line; each is answered when it is done.
 
-Records: ``{"pv", "kind", "unit", "value", "length"}``; commands: ``{"pv", "value", "t", "severity"}`` or ``{"pv", "unit"}``.
+Records: ``{"pv", "kind", "unit", "value", "length"}``; commands: ``{"pv", "value", "t", "severity"}`` or ``{"pv", "unit"}``. An output has no times and
+severities of a test's: it is as if another client had written to it.
 """
 
 import json
@@ -14,6 +15,7 @@ answers = os.fdopen(os.dup(1), "w")
 os.dup2(2, 1)
 dispatcher = asyncio_dispatcher.AsyncioDispatcher()
 records = {}
+outputs = set()
 for spec in json.loads(sys.stdin.readline()):
     # Passive records with their own times: processed only on a command.
     fields = {"SCAN": "Passive", "PINI": "NO", "TSE": -2, "EGU": spec.get("unit", "")}
@@ -31,6 +33,7 @@ for spec in json.loads(sys.stdin.readline()):
         del fields["EGU"]
         records[pv] = builder.stringIn(pv, **fields)
     elif kind == "out":
+        outputs.add(pv)
         records[pv] = builder.aOut(pv, EGU=spec.get("unit", ""), always_update=True, initial_value=0.0)
     else:
         records[pv] = builder.WaveformIn(pv, length=spec["length"], datatype=kind, **fields)
@@ -42,6 +45,8 @@ for line in sys.stdin:
     record = records[command["pv"]]
     if "unit" in command:
         record.set_field("EGU", command["unit"])
+    elif command["pv"] in outputs:
+        record.set(command["value"])
     else:
         value = command["value"]
         record.set(np.array(value) if isinstance(value, list) else value, command.get("severity", 0), 0, command["t"])

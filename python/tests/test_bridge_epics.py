@@ -489,6 +489,7 @@ name = "current"
 unit = "A"
 min = -5
 max = 5
+greatest_step = 3
 """
 
 
@@ -533,6 +534,31 @@ def test_a_parameter_is_written_to_its_pv_and_answered_with_what_that_has(
         account = bridge.end()["steer lab/magnet"]
         assert (account["received"], account["applied"], account["refused"]) == (2, 1, 1)
         reader.end()
+
+
+@BOTH
+def test_the_greatest_step_is_measured_from_the_value_that_another_client_wrote(
+    protocol: str, env: dict[str, str], tmp_path: Path, logs: Path
+) -> None:
+    bus = new_bus("udp")
+    with (
+        Ioc(env, {"pv": "T:SET", "kind": "out", "unit": "A"}) as ioc,
+        steered(bus, protocol, env, tmp_path, logs) as bridge,
+    ):
+        bridge.wait_for("steered", app="lab/magnet")
+        with tc.steer("lab/magnet", timeout=WATCHDOG, bus=bus) as remote:
+            remote.set("current", 1.0)
+            ioc.put("T:SET", -4.0, T0)
+            until(lambda: remote["current"] == -4.0 or None, "the value of the other client")
+            with pytest.raises(tc.SteeringRefused) as refused:
+                remote.set("current", 2.0)
+            assert refused.value.rule == "step", "three from the last command, six from the present value"
+            with pytest.raises(tc.SteeringRefused) as refused:
+                remote.set("current", -3.0, if_revision=1)
+            assert refused.value.rule == "revision", "it was changed since"
+            assert remote.set("current", -2.0).readback == -2.0
+        account = bridge.end()["steer lab/magnet"]
+        assert (account["received"], account["applied"], account["refused"]) == (4, 2, 2)
 
 
 @BOTH

@@ -412,6 +412,20 @@ def test_a_command_that_finds_no_step_expires_and_a_later_one_takes_its_place(lo
         assert closes(loop.steering.totals())["superseded"] == 1
 
 
+def test_a_value_that_was_read_back_is_the_present_one(loop: Loop) -> None:
+    loop.steering.read_back("gain", 7)
+    with ThreadPoolExecutor(1) as pool, connected(loop.bus) as remote:
+        until(lambda: remote["gain"] == 7.0 or None, "the value that was read")
+        assert loop.steering["gain"] == 7.0 and remote.parameters["gain"].revision == 1
+        sent = pool.submit(lambda: refused(lambda: remote.set("gain", 2)))
+        loop.steps_until(sent.done)
+        assert sent.result() == "step", "one from the first value, five from the one that was read"
+        for name, value, error in (("gain", [1, 2], tc.ConfigError), ("gain", "x", tc.ArgumentError), ("gian", 1, tc.UnknownParameter)):
+            with pytest.raises(error):
+                loop.steering.read_back(name, value)
+    assert closes(loop.steering.close()) == {"received": 1, "refused": 1}
+
+
 def test_the_app_itself_stops_steering(loop: Loop) -> None:
     with connected(loop.bus) as remote:
         loop.steering.stop("interlock")

@@ -1,7 +1,8 @@
 """PVs as parameters of an app: a command is written to the PV, and answered with the value that the PV then has.
 
 Each app has a loop of its own: at every step it writes what was commanded, reads the PVs, and publishes their values as one
-sample of the stream ``APP/parameters``. A PV that other clients write to changes there, too.
+sample of the stream ``APP/parameters``. A PV that other clients write to changes there, and so does the parameter: the
+greatest step is measured from the value that was read last.
 """
 
 from __future__ import annotations
@@ -157,19 +158,23 @@ class SteeredApp(threading.Thread):
                     time_ns = tc.now_ns()
                     for change in steering.step(publisher.next_index, time_ns):
                         by_name[change.parameter].apply(change)
-                    publisher.send(self._sample(values), times=[time_ns])
+                    readings = [pv.read() for pv in self._pvs]
+                    publisher.send(_sample(values, readings), times=[time_ns])
                     steering.done()
+                    for pv, known, now in zip(self._pvs, values, readings):
+                        if now is not None and now.shape == known.shape and np.isfinite(now).all():
+                            steering.read_back(pv.name, now)
                     self._stopping.wait(1 / STEPS_PER_SECOND)
             finally:
                 self._totals = steering.close()
 
-    def _sample(self, values: Sequence[Any]) -> Any:
-        """Reads the PVs; one that does not answer is NaN."""
-        parts = []
-        for pv, known in zip(self._pvs, values):
-            now = pv.read()
-            parts.append(np.full(known.shape, np.nan) if now is None or now.shape != known.shape else now)
-        return np.concatenate([part.ravel() for part in parts])[np.newaxis]
+
+def _sample(values: Sequence[Any], readings: Sequence[Any]) -> Any:
+    """Returns the PVs' values as a sample; one that did not answer is NaN."""
+    parts = []
+    for known, now in zip(values, readings):
+        parts.append(np.full(known.shape, np.nan) if now is None or now.shape != known.shape else now)
+    return np.concatenate([part.ravel() for part in parts])[np.newaxis]
 
 
 class Steered(_run.Direction):

@@ -230,6 +230,11 @@ impl Steering {
         })?
     }
 
+    /// Says which elements a parameter has at its device; little-endian.
+    fn _read_back(&self, py: Python<'_>, place: usize, elements: PyBackedBytes) -> PyResult<()> {
+        self.with(py, |steering| steering.read_back_at(place, &elements))?.map_err(|why| failed(py, &why))
+    }
+
     /// Turns the app's kill switch on.
     fn stop(&self, py: Python<'_>, #[pyo3(from_py_with = argument)] reason: String) -> PyResult<()> {
         self.with(py, |steering| steering.stop(&reason))?.map_err(|why| failed(py, &why))

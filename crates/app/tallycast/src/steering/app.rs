@@ -1,5 +1,6 @@
 //! Steering as the app sees it: values, and the changes of a step.
 
+use std::collections::BTreeMap;
 use std::marker::PhantomData;
 use std::net::SocketAddr;
 
@@ -7,7 +8,7 @@ use ::steer::{CommandId, Done, Totals, Value};
 use sample::{Element, SampleBuffer};
 use sys::clock;
 use units::WallTime;
-use zerocopy::FromBytes;
+use zerocopy::{FromBytes, IntoBytes};
 
 use super::host::Host;
 use super::{Steered, SteeringError};
@@ -22,8 +23,16 @@ pub struct Steering {
     values: Vec<Aligned>,
     /// Changes of the last step, until [`done`](Self::done).
     changes: Vec<Change>,
-    /// Results that the core has not taken yet, because another thread had it.
-    untold: Vec<(CommandId, Done)>,
+    /// What the core has not taken yet, because another thread had it.
+    untold: Untold,
+}
+
+/// What the app has to say.
+#[derive(Default)]
+struct Untold {
+    results: Vec<(CommandId, Done)>,
+    /// Values that were read by positions of their parameters; the newest counts.
+    readings: BTreeMap<usize, Value>,
 }
 
 /// A change of one parameter at a step.
@@ -75,7 +84,7 @@ impl Steering {
     pub(super) fn new(host: Host, address: SocketAddr, declared: Vec<(String, Value)>) -> Self {
         let (names, values): (Vec<_>, Vec<_>) = declared.into_iter().unzip();
         let values = values.into_iter().map(Aligned::new).collect();
-        Self { host, address, names, values, changes: Vec::new(), untold: Vec::new() }
+        Self { host, address, names, values, changes: Vec::new(), untold: Untold::default() }
     }
 
     /// Takes the changes of a step boundary. `index` is that of the first sample computed after it, `time` its time.
@@ -91,9 +100,9 @@ impl Steering {
         if !shared.is_due() && self.untold.is_empty() {
             return &mut self.changes;
         }
-        let untold = &mut self.untold;
+        let (untold, names) = (&mut self.untold, &self.names);
         let effects = shared.try_with(|app, steps| {
-            tell(app, untold);
+            untold.tell(app, names);
             app.step(clock::monotonic(), index);
             let effects: Vec<_> = std::iter::from_fn(|| app.poll_effect()).collect();
             steps.extend(effects.iter().map(|effect| (effect.id, time)));
@@ -126,11 +135,53 @@ impl Steering {
                 Done::Applied { .. } | Done::Unknown => &change.value,
             };
             self.values[change.place] = Aligned::new(value.clone());
-            self.untold.push((change.id, change.done));
+            self.untold.results.push((change.id, change.done));
         }
+        self.tell();
+    }
+
+    /// Says which elements a parameter has at its device, where others may have changed them: the greatest step is
+    /// measured from there, and the revision rises if they are others than before. It never waits; at the latest the
+    /// next [`step`](Self::step) decides by them.
+    ///
+    /// # Errors
+    /// [`SteeringError::Value`] if they are not as many as the parameter has.
+    ///
+    /// # Panics
+    /// If the parameter is another app's.
+    pub fn read_back<E: Element>(
+        &mut self,
+        parameter: Steered<E>,
+        elements: &[E],
+    ) -> Result<(), SteeringError> {
+        self.read_back_at(parameter.place, elements.as_bytes())
+    }
+
+    /// As [`read_back`](Self::read_back), for the parameter at a position, in the order of declaration. Its elements are
+    /// little-endian bytes.
+    ///
+    /// # Errors
+    /// [`SteeringError::Value`] if they are not those of its dtype and shape.
+    ///
+    /// # Panics
+    /// If there is none.
+    pub fn read_back_at(&mut self, place: usize, elements: &[u8]) -> Result<(), SteeringError> {
+        let present = &self.values[place].value;
+        let value = Value::from_bytes(present.dtype(), present.shape(), elements)?;
+        // A change of this step is not concluded yet: it has a reading of its own.
+        if self.changes.iter().any(|change| change.place == place) {
+            return Ok(());
+        }
+        self.values[place] = Aligned::new(value.clone());
+        self.untold.readings.insert(place, value);
+        self.tell();
+        Ok(())
+    }
+
+    fn tell(&mut self) {
         if !self.untold.is_empty() {
-            let untold = &mut self.untold;
-            let _ = self.host.shared.try_with(|app, _| tell(app, untold));
+            let (untold, names) = (&mut self.untold, &self.names);
+            let _ = self.host.shared.try_with(|app, _| untold.tell(app, names));
         }
     }
 
@@ -207,11 +258,22 @@ fn is_alike(one: &Value, other: &Value) -> bool {
     one.dtype() == other.dtype() && one.shape() == other.shape()
 }
 
-/// Hands results over.
-fn tell(app: &mut ::steer::App, untold: &mut Vec<(CommandId, Done)>) {
-    for (id, done) in untold.drain(..) {
-        if let Err(error) = app.done(id, done) {
-            tracing::warn!("{error}");
+impl Untold {
+    fn is_empty(&self) -> bool {
+        self.results.is_empty() && self.readings.is_empty()
+    }
+
+    /// Hands everything over: results first, since a change that is under way has the value of its result.
+    fn tell(&mut self, app: &mut ::steer::App, names: &[String]) {
+        for (id, done) in self.results.drain(..) {
+            if let Err(error) = app.done(id, done) {
+                tracing::warn!("{error}");
+            }
+        }
+        for (place, value) in std::mem::take(&mut self.readings) {
+            if let Err(error) = app.read_back(&names[place], value) {
+                tracing::warn!("{error}");
+            }
         }
     }
 }

@@ -468,6 +468,46 @@ fn a_value_read_back_that_the_parameter_cannot_have_is_uncertain_and_one_without
     assert_eq!(steering.close().uncertain, 2);
 }
 
+#[test]
+fn a_step_is_measured_from_the_value_that_was_read_back() {
+    let (bus, folder) = (bus(), logs());
+    let mut builder = node(&bus).steering(APP);
+    builder.listen(Ipv4Addr::LOCALHOST.into(), Some(0)).log(log(&folder));
+    builder.policy(Policy::parse("allow anyone steer **").unwrap());
+    let gain = builder.parameter(Parameter::new("gain", 1.0_f64).greatest_step(2.0));
+    let mut steering = builder.open(tallycast::Epoch { start_ns: 1, incarnation: 1 }).unwrap();
+    let mut remote = Remote::connect(steering.address(), None).unwrap();
+    assert!(matches!(steering.read_back(gain, &[]), Err(SteeringError::Value(_))));
+    // Another client has changed the device, before each step; a change of the step has a reading of its own.
+    let mut steps = |remote: &mut Remote, value: f64| {
+        thread::scope(|scope| {
+            let sender = scope.spawn(|| set(remote, "gain", Value::scalar(value)));
+            for index in 0.. {
+                if sender.is_finished() {
+                    break;
+                }
+                steering.read_back(gain, &[7.0]).unwrap();
+                let is_changed = !steering.step(index, tallycast::now()).is_empty();
+                steering.read_back(gain, &[7.0]).unwrap();
+                assert_eq!(steering.value(gain)[0].to_bits(), if is_changed { value } else { 7.0 }.to_bits());
+                steering.done();
+                thread::yield_now();
+            }
+            sender.join().unwrap()
+        })
+    };
+    assert_eq!(
+        refused(&steps(&mut remote, 2.0)),
+        Rule::Step,
+        "one from the last command, five from the device"
+    );
+    let change = applied(steps(&mut remote, 8.0));
+    assert_eq!((change.revision, change.readback), (2, Value::scalar(8.0)), "the reading was a change, too");
+    let totals = steering.close();
+    assert_eq!((totals.received, totals.applied, totals.refused), (2, 1, 1));
+    assert!(totals.holds());
+}
+
 mod secured {
     use std::collections::BTreeMap;
 
