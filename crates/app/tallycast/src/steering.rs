@@ -38,8 +38,8 @@ mod row;
 mod verify;
 
 pub use ::steer::{
-    Answer, Applied, CommandId, Conclusion, Entry, Granted, Head, Listed, Log, LogError, MAX_VALIDITY, Needs,
-    Number, Record, Rule, Scope, Switches, Totals, Value, Welcome,
+    Answer, Applied, CommandId, Conclusion, Entry, Granted, Head, Listed, Log, LogError, MAX_VALIDITY, Mark,
+    Needs, Number, Record, Rule, Scope, Switches, Totals, Value, Welcome,
 };
 pub use access::Policy;
 pub use app::{Change, Steering};
@@ -49,8 +49,8 @@ pub use json::{conclusion_json, parameter_json, record_json, stopped_json, total
 pub use log_file::default_log;
 pub use parameter::{Parameter, Steered};
 pub use remote::{News, Remote, SetOptions};
-pub use row::{KEY_LABEL, PARAMETER_LABEL, PORT_LABEL, STREAM_PREFIX};
-pub use verify::{VerifiedLog, verify_log};
+pub use row::{KEY_LABEL, MARK_CHANNELS, PARAMETER_LABEL, PORT_LABEL, STREAM_PREFIX};
+pub use verify::{VerifiedLog, read_log, verify_log};
 
 use std::io;
 use std::path::PathBuf;

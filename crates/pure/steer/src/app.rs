@@ -20,7 +20,7 @@ use units::{Epoch, Instant};
 
 pub use decide::Question;
 pub use memory::MAX_REMEMBERED;
-pub use recovery::{Kept, Recovery, Standing};
+pub use recovery::{Kept, MAX_RECOVERED, Recovery, Standing};
 
 use crate::lease::Leases;
 use crate::parameter::{Parameter, ParameterError};

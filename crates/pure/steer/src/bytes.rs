@@ -18,7 +18,7 @@ impl Writer {
         self.0
     }
 
-    fn raw(&mut self, bytes: &[u8]) -> &mut Self {
+    pub(crate) fn raw(&mut self, bytes: &[u8]) -> &mut Self {
         self.0.extend_from_slice(bytes);
         self
     }
@@ -110,7 +110,7 @@ impl<'a> Reader<'a> {
         Some(taken)
     }
 
-    fn array<const SIZE: usize>(&mut self) -> Option<[u8; SIZE]> {
+    pub(crate) fn array<const SIZE: usize>(&mut self) -> Option<[u8; SIZE]> {
         self.take(SIZE)?.try_into().ok()
     }
 

@@ -47,6 +47,17 @@ pub struct Command {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Fingerprint([u8; 16]);
 
+impl Fingerprint {
+    /// Returns it as a number, for the log.
+    pub(crate) const fn number(self) -> u128 {
+        u128::from_le_bytes(self.0)
+    }
+
+    pub(crate) const fn from_number(number: u128) -> Self {
+        Self(number.to_le_bytes())
+    }
+}
+
 impl Command {
     /// Returns the digest of everything in the command: BLAKE3, first half.
     pub(crate) fn fingerprint(&self) -> Fingerprint {

@@ -24,13 +24,13 @@ mod value;
 
 pub use answer::{Answer, Applied, Reply};
 pub use app::{
-    App, AppError, Config, Declared, Done, Effect, Kept, MAX_OUTSTANDING, MAX_PARAMETERS, MAX_REMEMBERED,
-    MAX_SESSIONS, MAX_UNWRITTEN, Output, Question, Recovery, Standing,
+    App, AppError, Config, Declared, Done, Effect, Kept, MAX_OUTSTANDING, MAX_PARAMETERS, MAX_RECOVERED,
+    MAX_REMEMBERED, MAX_SESSIONS, MAX_UNWRITTEN, Output, Question, Recovery, Standing,
 };
 pub use client::{ASK_INTERVAL, Client, Conclusion, MAX_QUESTIONS, Message, NEXT_RUN_PATIENCE};
 pub use command::{Command, CommandId, MAX_NAME_BYTES, MAX_REASON_BYTES, MAX_VALIDITY, SessionId};
 pub use lease::{Granted, LEASE_DURATION, LeaseError};
-pub use log::{Entry, FRAME_BYTES, HEAD_SUBJECT, Head, Log, LogError, MAX_RECORD_BYTES, SignedHead};
+pub use log::{Entry, FRAME_BYTES, HEAD_SUBJECT, Head, Log, LogError, MAX_RECORD_BYTES, Mark, SignedHead};
 pub use message::{Listed, MAX_MESSAGE_BYTES, Request, Response, VERSION, Welcome};
 pub use parameter::{MAX_UNIT_BYTES, Needs, Parameter, ParameterError};
 pub use record::{LeaseChange, Record};

@@ -37,9 +37,21 @@ pub struct SignedHead {
     pub signature: Vec<u8>,
 }
 
+/// What a stream of samples has of a head, and others than the app remember: a log that does not have it is another one,
+/// or one of an earlier time.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Mark {
+    /// Number of records.
+    pub count: u64,
+    /// First 48 bits of the last digest, little-endian: a whole number that a sample of 64 bits holds exactly.
+    pub digest: u64,
+}
+
 /// A frame that was read.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Entry {
+    /// Head of the log behind it.
+    pub mark: Mark,
     /// When it was appended, by the writer's clock.
     pub time: WallTime,
     /// The record.
@@ -53,7 +65,7 @@ pub struct Log {
     pub entries: Vec<Entry>,
     /// Head behind the last one.
     pub head: Head,
-    /// Size of the whole frames: a writer goes on behind them.
+    /// Size of the whole frames of the last segment: a writer goes on behind them.
     pub whole_bytes: usize,
 }
 
@@ -93,6 +105,21 @@ pub enum LogError {
         /// Records of the signed head.
         signed: u64,
     },
+    /// Somebody has seen a later head.
+    #[error(
+        "the log has {found} records, and its stream had {seen} before: an earlier log was put in its place, or the end is cut off"
+    )]
+    Earlier {
+        /// Records of the log.
+        found: u64,
+        /// Records of the newest head that was seen.
+        seen: u64,
+    },
+    /// Somebody has seen another record.
+    #[error(
+        "record {0} of the log is not the one that its stream had: an earlier log was put in its place and continued, or the log was written anew"
+    )]
+    Replaced(u64),
     /// The signed head is not one of this log.
     #[error("the signed head is not that of record {0} of this log: the log was written anew")]
     Head(u64),
@@ -123,6 +150,14 @@ impl Head {
         frame
     }
 
+    /// Returns what a stream tells of it.
+    #[must_use]
+    pub fn mark(&self) -> Mark {
+        let mut bytes = [0; 8];
+        bytes[..6].copy_from_slice(&self.digest[..6]);
+        Mark { count: self.count, digest: u64::from_le_bytes(bytes) }
+    }
+
     /// Signs the head with a function from bytes to a signature, such as a station's key.
     #[must_use]
     pub fn signed(self, sign: impl FnOnce(&[u8]) -> Vec<u8>) -> SignedHead {
@@ -143,21 +178,25 @@ impl Head {
 }
 
 impl Log {
-    /// Reads a log after a crash: a torn frame at its end was never acted upon and is left out.
+    /// Reads the last segments of a log after a crash: a torn frame at its end was never acted upon and is left out.
+    /// The first of them may begin with a checkpoint, which is believed.
     ///
     /// # Errors
-    /// `Changed`, `Missing` and `Order` of [`LogError`].
-    pub fn recover(app: &StreamName, bytes: &[u8]) -> Result<Self, LogError> {
-        read(app, bytes, |_| {}).map(|(log, _)| log)
+    /// `Changed`, `Missing`, `Order` and `Torn` of [`LogError`].
+    pub fn recover<S: AsRef<[u8]>>(app: &StreamName, segments: &[S]) -> Result<Self, LogError> {
+        let first = segments.first().map_or(&[][..], AsRef::as_ref);
+        let before = checkpoint(app, first).unwrap_or_else(|| Head::beginning(app));
+        read(before, segments, |_| {}).map(|(log, _)| log)
     }
 
-    /// Verifies a whole log, and its newest signed head with a function that checks a signature over bytes.
+    /// Verifies a whole log, all segments from the first on, and its newest signed head with a function that checks a
+    /// signature over bytes.
     ///
     /// # Errors
     /// [`LogError`] with the first thing that is wrong.
-    pub fn verify(
+    pub fn verify<S: AsRef<[u8]>>(
         app: &StreamName,
-        bytes: &[u8],
+        segments: &[S],
         signed: Option<&SignedHead>,
         is_signature: impl FnOnce(&[u8], &[u8]) -> bool,
     ) -> Result<Self, LogError> {
@@ -168,7 +207,7 @@ impl Log {
                 met = Some(*head);
             }
         };
-        let (log, is_torn) = read(app, bytes, note)?;
+        let (log, is_torn) = read(Head::beginning(app), segments, note)?;
         if let Some(SignedHead { head, signature }) = signed {
             if !is_signature(&head.signed_bytes(), signature) {
                 return Err(LogError::Signature);
@@ -184,35 +223,94 @@ impl Log {
     }
 }
 
-/// Reads frames, tells every head, and returns whether the bytes end inside a frame.
-fn read(app: &StreamName, bytes: &[u8], mut note: impl FnMut(&Head)) -> Result<(Log, bool), LogError> {
-    let mut head = Head::beginning(app);
-    let (mut entries, mut rest) = (Vec::new(), bytes);
-    note(&head);
-    while let Some((size, _)) = rest.split_first_chunk::<4>() {
-        let size = usize::try_from(u32::from_le_bytes(*size)).ok().filter(|size| *size <= MAX_RECORD_BYTES);
-        let size = size.ok_or(LogError::Changed(head.count))?;
-        let Some((frame, behind)) = rest.split_at_checked(FRAME_BYTES + size) else { break };
-        let (covered, digest) = frame.split_at(frame.len() - 32);
-        let u64_at = |at: usize| u64::from_le_bytes(*covered[at..].first_chunk().expect("a frame is longer"));
-        let (expected, found) = (head.count, u64_at(4));
-        if found > expected {
-            return Err(LogError::Missing { expected, found });
+impl Log {
+    /// Compares the log with what others have seen of it, in any order; returns how much that was.
+    ///
+    /// # Errors
+    /// `Replaced` of [`LogError`] with the first record that is another one, else `Earlier`.
+    pub fn compare(&self, seen: impl IntoIterator<Item = Mark>) -> Result<u64, LogError> {
+        let first = self.head.count - self.entries.len() as u64;
+        let (mut compared, mut newest, mut replaced) = (0, 0, None);
+        for mark in seen {
+            compared += 1;
+            newest = newest.max(mark.count);
+            let place = mark.count.checked_sub(first + 1).and_then(|place| usize::try_from(place).ok());
+            let own = place.and_then(|place| self.entries.get(place));
+            if own.is_some_and(|own| own.mark != mark) {
+                replaced = Some(replaced.map_or(mark.count, |count: u64| count.min(mark.count)));
+            }
         }
-        if found < expected {
-            return Err(LogError::Order { expected, found });
+        match replaced {
+            Some(count) => Err(LogError::Replaced(count - 1)),
+            None if newest > self.head.count => {
+                Err(LogError::Earlier { found: self.head.count, seen: newest })
+            }
+            None => Ok(compared),
         }
-        if head.behind(covered) != digest {
-            return Err(LogError::Changed(expected));
-        }
-        let record = Record::decode(&covered[20..]).ok_or(LogError::Changed(expected))?;
-        entries.push(Entry { time: WallTime::from_nanos(u64_at(12).cast_signed()), record });
-        head = Head { count: expected + 1, digest: digest.try_into().expect("32 bytes") };
-        note(&head);
-        rest = behind;
     }
-    let whole_bytes = bytes.len() - rest.len();
-    Ok((Log { entries, head, whole_bytes }, !rest.is_empty()))
+}
+
+/// Returns the head before a segment that begins with a checkpoint of the app.
+fn checkpoint(app: &StreamName, segment: &[u8]) -> Option<Head> {
+    let size = usize::try_from(u32::from_le_bytes(*segment.first_chunk()?)).ok()?;
+    match Record::decode(segment.get(20..)?.get(..size)?)? {
+        Record::Checkpoint { app: of, before, .. } if of == *app => Some(before),
+        _ => None,
+    }
+}
+
+/// Reads segments, tells every head, and returns whether the last one ends inside a frame.
+fn read<S: AsRef<[u8]>>(
+    before: Head,
+    segments: &[S],
+    mut note: impl FnMut(&Head),
+) -> Result<(Log, bool), LogError> {
+    let mut log = Log { entries: Vec::new(), head: before, whole_bytes: 0 };
+    note(&before);
+    let mut is_torn = false;
+    for segment in segments.iter().map(AsRef::as_ref) {
+        // A writer begins the next segment behind a whole frame.
+        if is_torn {
+            return Err(LogError::Torn(log.head.count));
+        }
+        is_torn = log.read(segment, &mut note)?;
+    }
+    Ok((log, is_torn))
+}
+
+impl Log {
+    /// Reads the frames of a segment; returns whether it ends inside one.
+    fn read(&mut self, segment: &[u8], note: &mut impl FnMut(&Head)) -> Result<bool, LogError> {
+        let mut rest = segment;
+        while let Some((size, _)) = rest.split_first_chunk::<4>() {
+            let expected = self.head.count;
+            let size =
+                usize::try_from(u32::from_le_bytes(*size)).ok().filter(|size| *size <= MAX_RECORD_BYTES);
+            let size = size.ok_or(LogError::Changed(expected))?;
+            let Some((frame, behind)) = rest.split_at_checked(FRAME_BYTES + size) else { break };
+            let (covered, digest) = frame.split_at(frame.len() - 32);
+            let u64_at =
+                |at: usize| u64::from_le_bytes(*covered[at..].first_chunk().expect("a frame is longer"));
+            let found = u64_at(4);
+            if found > expected {
+                return Err(LogError::Missing { expected, found });
+            }
+            if found < expected {
+                return Err(LogError::Order { expected, found });
+            }
+            if self.head.behind(covered) != digest {
+                return Err(LogError::Changed(expected));
+            }
+            let record = Record::decode(&covered[20..]).ok_or(LogError::Changed(expected))?;
+            self.head = Head { count: expected + 1, digest: digest.try_into().expect("32 bytes") };
+            let time = WallTime::from_nanos(u64_at(12).cast_signed());
+            self.entries.push(Entry { mark: self.head.mark(), time, record });
+            note(&self.head);
+            rest = behind;
+        }
+        self.whole_bytes = segment.len() - rest.len();
+        Ok(!rest.is_empty())
+    }
 }
 
 #[cfg(test)]
@@ -237,7 +335,7 @@ mod tests {
     }
 
     fn verify(bytes: &[u8], signed: Option<&SignedHead>) -> Result<Log, LogError> {
-        Log::verify(&app(), bytes, signed, |bytes, signature| sign(bytes) == signature)
+        Log::verify(&app(), &[bytes], signed, |bytes, signature| sign(bytes) == signature)
     }
 
     #[test]
@@ -295,7 +393,7 @@ mod tests {
         assert_eq!(verify(&short, Some(&forged)).err(), Some(LogError::Signature));
         let other = Head { digest: [0; 32], ..head }.signed(sign);
         assert_eq!(verify(&frames.concat(), Some(&other)).err(), Some(LogError::Head(3)));
-        let earlier = Log::recover(&app(), &short).unwrap().head.signed(sign);
+        let earlier = Log::recover(&app(), &[&short]).unwrap().head.signed(sign);
         assert!(verify(&frames.concat(), Some(&earlier)).is_ok(), "an earlier head is one of this log");
     }
 
@@ -304,7 +402,7 @@ mod tests {
         let (frames, _) = frames(2);
         let bytes = frames.concat();
         for size in frames[0].len() + 1..bytes.len() {
-            let log = Log::recover(&app(), &bytes[..size]).unwrap();
+            let log = Log::recover(&app(), &[&bytes[..size]]).unwrap();
             assert_eq!((log.entries.len(), log.whole_bytes), (1, frames[0].len()));
             assert_eq!(verify(&bytes[..size], None).err(), Some(LogError::Torn(1)));
         }
@@ -314,6 +412,89 @@ mod tests {
     fn a_log_of_another_app_is_refused() {
         let (frames, _) = frames(1);
         let other = "sim/other".parse().unwrap();
-        assert_eq!(Log::recover(&other, &frames[0]).err(), Some(LogError::Changed(0)));
+        assert_eq!(Log::recover(&other, &[&frames[0]]).err(), Some(LogError::Changed(0)));
+    }
+
+    #[test]
+    fn an_earlier_log_shows_by_a_head_that_was_seen_also_after_it_was_continued() {
+        let (frames, head) = frames(3);
+        let log = |frames: &[Vec<u8>]| verify(&frames.concat(), None).unwrap();
+        let marks = |log: &Log| log.entries.iter().map(|entry| entry.mark).collect::<Vec<_>>();
+        let whole = log(&frames);
+        let seen = marks(&whole);
+        assert_eq!(seen.last(), Some(&head.mark()));
+        assert!(head.mark().digest < 1 << 48, "a double holds it");
+        assert_eq!(whole.compare(seen.clone()), Ok(3));
+        assert_eq!(whole.compare([seen[2], seen[0]]), Ok(2), "in any order, and not all");
+        assert_eq!(log(&frames[..2]).compare(seen.clone()), Err(LogError::Earlier { found: 2, seen: 3 }));
+        let mut continued = log(&frames[..2]).head;
+        let other = continued.append(WallTime::from_nanos(8), &Record::Omitted { refused: Vec::new() });
+        let continued = log(&[&frames[..2], &[other]].concat());
+        assert_eq!(continued.compare(seen.clone()), Err(LogError::Replaced(2)));
+        assert_eq!(continued.compare(seen[..2].to_vec()), Ok(2), "what was not seen does not show");
+    }
+
+    /// Returns three segments; the second and the third begin with a checkpoint.
+    fn segments() -> ([Vec<u8>; 3], Head) {
+        let mut head = Head::beginning(&app());
+        let mut number = 0;
+        let segments = [2, 3, 2].map(|count| {
+            let mut bytes = Vec::new();
+            if head.count > 0 {
+                let (totals, switches) = Default::default();
+                let record = Record::Checkpoint { app: app(), before: head, totals, switches };
+                bytes.extend(head.append(WallTime::from_nanos(7), &record));
+            }
+            for _ in 0..count {
+                number += 1;
+                let record = Record::Omitted { refused: vec![(Rule::Full, number)] };
+                bytes.extend(head.append(WallTime::from_nanos(7), &record));
+            }
+            bytes
+        });
+        (segments, head)
+    }
+
+    #[test]
+    fn segments_are_one_chain_and_a_missing_swapped_or_cut_one_shows() {
+        let ([first, second, third], head) = segments();
+        let verify = |segments: &[&[u8]]| Log::verify(&app(), segments, None, |_, _| true);
+        let log = verify(&[&first, &second, &third]).unwrap();
+        assert_eq!((log.entries.len(), log.head, log.whole_bytes), (9, head, third.len()));
+        let missing = |segments: &[&[u8]]| match verify(segments) {
+            Err(LogError::Missing { expected, found }) => (expected, found),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(missing(&[&second, &third]), (0, 2), "the first");
+        assert_eq!(missing(&[&first, &third]), (2, 6), "one between");
+        assert_eq!(missing(&[&first, &third, &second]), (2, 6), "swapped");
+        assert_eq!(
+            verify(&[&first, &second, &second]).err(),
+            Some(LogError::Order { expected: 6, found: 2 })
+        );
+        let cut = verify(&[&first, &second[..second.len() - 1], &third]);
+        assert_eq!(cut.err(), Some(LogError::Torn(5)), "cut inside a frame");
+        let frame = first.len() / 2;
+        assert_eq!(missing(&[&first[..frame], &second, &third]), (1, 2), "cut between frames");
+        let last = Log::verify(&app(), &[&first, &second], Some(&head.signed(sign)), |bytes, signature| {
+            sign(bytes) == signature
+        });
+        assert_eq!(last.err(), Some(LogError::CutOff { found: 6, signed: 9 }), "the last one");
+    }
+
+    #[test]
+    fn the_last_segments_are_read_alone_from_their_checkpoint_on_but_not_those_of_another_app() {
+        let ([first, second, third], head) = segments();
+        let segments = [&first[..], &second, &third];
+        for from in 0..3 {
+            let log = Log::recover(&app(), &segments[from..]).unwrap();
+            assert_eq!((log.head, log.whole_bytes), (head, third.len()));
+        }
+        assert_eq!(Log::recover(&app(), &[&second[..], &[]]).unwrap().whole_bytes, 0, "an empty segment");
+        let other = "sim/other".parse().unwrap();
+        assert!(matches!(Log::recover(&other, &[&third]), Err(LogError::Missing { expected: 0, .. })));
+        let mut changed = third.clone();
+        changed[40] ^= 1;
+        assert!(Log::recover(&app(), &[&changed]).is_err());
     }
 }

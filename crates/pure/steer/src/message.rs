@@ -325,7 +325,7 @@ impl Writer {
         self.boolean(switches.app).boolean(switches.all)
     }
 
-    fn totals(&mut self, totals: &Totals) -> &mut Self {
+    pub(crate) fn totals(&mut self, totals: &Totals) -> &mut Self {
         let it = totals;
         let counts = [
             it.received,
@@ -373,7 +373,7 @@ impl Reader<'_> {
         Some(Switches { app: self.boolean()?, all: self.boolean()? })
     }
 
-    fn totals(&mut self) -> Option<Totals> {
+    pub(crate) fn totals(&mut self) -> Option<Totals> {
         let mut totals = Totals::default();
         for count in [
             &mut totals.received,

@@ -6,7 +6,7 @@ use sample::StreamName;
 use units::Epoch;
 
 use crate::command::{MAX_NAME_BYTES, MAX_REASON_BYTES};
-use crate::{Answer, Command, CommandId, Rule, Scope};
+use crate::{Answer, Command, CommandId, Head, Rule, Scope, Switches, Totals};
 
 /// One record of an app's log.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -70,6 +70,35 @@ pub enum Record {
     Omitted {
         /// Rules, and how many commands each refused.
         refused: Vec<(Rule, u64)>,
+    },
+    /// A segment of the log begins: what the records before it come to, so that a restart need not read them.
+    Checkpoint {
+        /// Name of the app.
+        app: StreamName,
+        /// Head of the log before this record.
+        before: Head,
+        /// Totals of its commands.
+        totals: Totals,
+        /// Its kill switches.
+        switches: Switches,
+    },
+    /// Behind a checkpoint: a parameter that commands have changed.
+    Standing {
+        /// Its name.
+        parameter: String,
+        /// Its revision.
+        revision: u64,
+        /// The last commands that took effect, or may have.
+        last: Vec<CommandId>,
+    },
+    /// Behind a checkpoint: a command without an outcome.
+    Open {
+        /// The command.
+        id: CommandId,
+        /// Name of its parameter.
+        parameter: String,
+        /// First half of its digest.
+        fingerprint: u128,
     },
 }
 

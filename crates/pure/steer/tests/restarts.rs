@@ -30,6 +30,7 @@ fn no_effect_is_doubled_or_unlogged_wherever_the_app_is_killed() {
         let all = ["applied", "refused", "expired", "superseded", "failed", "uncertain", "never arrived"];
         assert!(all.iter().all(|name| seen.conclusions.contains_key(name)), "{seen:?}");
         assert!(seen.repeated > 0 && seen.withdrawn > 0 && seen.torn > 0 && seen.gave_up > 0, "{seen:?}");
+        assert!(seen.segments > 2 * seeds.count, "{seen:?}");
     }
 }
 
@@ -83,6 +84,7 @@ fn check(scene: &Scene, seen: &mut Seen) {
     let totals = scene.totals();
     assert!(totals.holds() && totals.pending == 0, "{totals:?}");
     assert_eq!(totals, scene.totals_of_log(), "the account of the log is that of the app");
+    seen.segments += scene.check_checkpoints();
     seen.repeated += scene.repeated;
     seen.withdrawn += totals.refused_by(steer::Rule::Withdrawn);
     seen.torn += scene.torn;

@@ -3,6 +3,7 @@
 mod log;
 
 use std::io::Write;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
@@ -36,6 +37,7 @@ Examples:
   tallycast steer log sim/plate                           every command on this host's app, also those that were refused
   tallycast steer verify sim/plate                        whether a record was changed, removed or put elsewhere
   tallycast steer verify sim/plate --authority keys/lab.authority
+  tallycast steer verify sim/plate --against archive      whether an earlier log was put back since the archive recorded its stream
 
 A command takes effect at the begin of a cycle of the app, and its answer names the first sample with the change.
 A parameter that needs a lease is changed under one that is taken before and released after it.
@@ -138,6 +140,9 @@ enum What {
         /// of keys, or the public key, as 64 hexadecimal digits or a file with them
         #[arg(long, value_name = "KEY|FILE")]
         authority: Option<String>,
+        /// Archive that recorded the stream `steer/APP`, which shows an earlier log that was put back
+        #[arg(long, value_name = "ARCHIVE")]
+        against: Option<PathBuf>,
     },
 }
 
@@ -198,7 +203,9 @@ pub(crate) fn run(arguments: Arguments, sources: &Sources) -> anyhow::Result<Out
         What::Stop { which, reason, over } => turn(&which, true, &reason, &over, sources),
         What::Resume { which, reason, over } => turn(&which, false, &reason, &over, sources),
         What::Log { file, form } => log::print(&file, form.json),
-        What::Verify { file, authority } => log::verify(&file, authority.as_deref()),
+        What::Verify { file, authority, against } => {
+            log::verify(&file, authority.as_deref(), against.as_deref())
+        }
     }
 }
 

@@ -11,7 +11,7 @@ use tallycast::steering::{Parameter, Policy};
 use tallycast::{Bus, Node};
 use tempfile::tempdir_in;
 
-use crate::program::run_with;
+use crate::program::{Running, run_with};
 
 #[test]
 fn an_app_is_steered_stopped_and_its_log_read_and_verified() {
@@ -25,6 +25,11 @@ fn an_app_is_steered_stopped_and_its_log_read_and_verified() {
     let gain = app.parameter(Parameter::new("gain", 1.0).unit("V").range(0.0, 10.0));
     app.parameter(Parameter::switch("heater", false).lease("heating"));
     let output = app.output::<f64>("rod/gain", [("gain", "V")]);
+    let archive = state.path().join("archive").to_str().unwrap().to_owned();
+    let record =
+        ["record", "steer/*/*", "--run", "r", "--archive", &archive, "--until-end", "--json", "--bus", &bus];
+    let recorder = Running::start(&record);
+    recorder.wait_for("the recorder", |line| line["event"] == "recording");
     let app = thread::spawn(move || {
         app.run(move |cycle| -> CycleResult {
             let gain = cycle.parameter(gain)[0];
@@ -52,6 +57,7 @@ fn an_app_is_steered_stopped_and_its_log_read_and_verified() {
     let (code, told, _) = steer(&["set", "sim/rod", "gain=2.5", "heater=on", "--reason", "warm up"]);
     let is_told = told.starts_with("gain: 2.5 from sample ") && told.contains("heater: on from sample ");
     assert_eq!((code, is_told), (0, true), "{told}");
+    let earlier = std::fs::read(&log).unwrap();
     let (code, told, _) = steer(&["set", "sim/rod", "gain=11"]);
     assert_eq!((code, told.starts_with("gain: refused: an element is outside")), (1, true), "{told}");
     let (code, _, told) = steer(&["set", "sim/rod", "gian=1"]);
@@ -80,6 +86,21 @@ fn an_app_is_steered_stopped_and_its_log_read_and_verified() {
     assert_eq!(steer(&["log", "sim/rod", "--json"]).0, 0);
     let (code, told, _) = steer(&["verify", "sim/rod"]);
     assert_eq!((code, told.contains("each follows from those before it")), (0, true), "{told}");
+    assert!(recorder.wait().0.success());
+    let (code, told, _) = steer(&["verify", "sim/rod", "--against", &archive]);
+    assert_eq!(
+        (code, told.contains("records that the archive has of it are in the log")),
+        (0, true),
+        "{told}"
+    );
+    let whole = std::fs::read(&log).unwrap();
+    std::fs::write(&log, earlier).unwrap();
+    assert_eq!(steer(&["verify", "sim/rod"]).0, 0, "an earlier log is whole");
+    let (code, told, _) = steer(&["verify", "sim/rod", "--against", &archive]);
+    assert_eq!((code, told.contains("an earlier log was put in its place")), (1, true), "{told}");
+    std::fs::write(&log, whole).unwrap();
+    let (code, _, told) = steer(&["verify", "sim/rod", "--against", state.path().to_str().unwrap()]);
+    assert_eq!((code, told.is_empty()), (2, false), "no archive");
     let mut bytes = std::fs::read(&log).unwrap();
     let middle = bytes.len() / 2;
     bytes[middle] ^= 1;

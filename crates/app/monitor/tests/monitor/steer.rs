@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use support::http::Answer;
 use support::wait_until;
 use tallycast::cyclic::{AppReport, CycleResult};
-use tallycast::steering::{Log, Parameter, Policy, Record};
+use tallycast::steering::{Log, Parameter, Policy, Record, read_log};
 use tallycast::udt::{Keys, Secret, Suite};
 use tallycast::{Bus, StreamName};
 
@@ -73,7 +73,7 @@ impl Rod {
         let report = self.thread.take().unwrap().join().unwrap();
         let path: PathBuf = self.folder.path().join("log");
         let app: StreamName = APP.parse().unwrap();
-        let log = Log::verify(&app, &std::fs::read(path).unwrap(), None, |_, _| true).unwrap();
+        let log = Log::verify(&app, &read_log(&path).unwrap(), None, |_, _| true).unwrap();
         let totals = report.commands.unwrap();
         assert!(totals.holds() && totals.pending == 0, "{totals:?}");
         (log.entries.into_iter().map(|entry| entry.record).collect(), totals)

@@ -315,7 +315,8 @@ impl Writer {
         }
         let now = clock::wall();
         let records: Vec<_> = self.unwritten.iter().map(|it| (now, it.record.clone())).collect();
-        if let Err(error) = self.log.append(&records) {
+        let appended = self.log.append(&records);
+        if let Err(error) = &appended {
             if !std::mem::replace(&mut self.is_failure_told, true) {
                 tracing::error!(
                     "the log of commands cannot be written, so no command takes effect: {error}\nfree space on its disk; it is tried again"
@@ -326,8 +327,10 @@ impl Writer {
         if std::mem::take(&mut self.is_failure_told) {
             tracing::info!("the log of commands is written again");
         }
-        for Unwritten { number, time, record } in &self.unwritten {
-            let row = row::row(*number, record, &self.places);
+        for (Unwritten { number, time, record }, mark) in
+            self.unwritten.iter().zip(appended.unwrap_or_default())
+        {
+            let row = row::row(*number, record, mark, &self.places);
             if let Err(error) = self.publisher.send_at(*time, &row) {
                 tracing::warn!("a record of a command is in the log, and not in its stream: {error}");
             }

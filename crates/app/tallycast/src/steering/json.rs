@@ -184,6 +184,20 @@ pub fn record_json(record: &Record) -> Json {
             let refused = refused.iter().map(|(rule, count)| (rule.name().to_owned(), json!(count)));
             json!({ "event": "omitted", "refused_by_rule": refused.collect::<Map<_, _>>() })
         }
+        Record::Checkpoint { app, before, totals, switches } => json!({
+            "event": "checkpoint",
+            "app": app.as_str(),
+            "records": before.count,
+            "totals": totals_json(totals),
+            "stopped": stopped_json(*switches),
+        }),
+        Record::Standing { parameter, revision, last } => {
+            let last: Vec<_> = last.iter().map(CommandId::to_string).collect();
+            json!({ "event": "standing", "parameter": parameter, "revision": revision, "last": last })
+        }
+        Record::Open { id, parameter, .. } => {
+            json!({ "event": "open", "id": id.to_string(), "parameter": parameter })
+        }
         _ => json!({ "event": "unknown" }),
     }
 }

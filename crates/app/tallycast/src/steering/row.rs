@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use ::steer::{Answer, Applied, Record, Value};
+use ::steer::{Answer, Applied, Mark, Record, Value};
 use sample::Channel;
 
 /// Prefix of the names of these streams.
@@ -16,18 +16,34 @@ pub const KEY_LABEL: &str = "steer.key";
 /// Prefix of the labels with the names of the parameters, in their order: `steer.parameter.000`.
 pub const PARAMETER_LABEL: &str = "steer.parameter.";
 
-const CHANNELS: [&str; 8] = ["record", "kind", "outcome", "rule", "parameter", "value", "revision", "index"];
+/// Channels with the number of records of the log and a part of the last digest: [`Mark`].
+pub const MARK_CHANNELS: [&str; 2] = ["log_records", "log_digest"];
+/// Channels of a record.
+const RECORD_CHANNELS: [&str; 8] =
+    ["record", "kind", "outcome", "rule", "parameter", "value", "revision", "index"];
 
 /// One sample of the stream; NaN where the record has no such number.
-pub(super) type Row = [f64; CHANNELS.len()];
+pub(super) type Row = [f64; RECORD_CHANNELS.len() + MARK_CHANNELS.len()];
 
 /// Returns the channels of the stream.
 pub(super) fn channels() -> impl Iterator<Item = Channel> {
-    CHANNELS.into_iter().map(|name| Channel::new(name, ""))
+    RECORD_CHANNELS.into_iter().chain(MARK_CHANNELS).map(|name| Channel::new(name, ""))
 }
 
-/// Returns the row of a record that is number `number` of its run.
-pub(super) fn row(number: u64, record: &Record, places: &BTreeMap<String, usize>) -> Row {
+/// Returns the row of a record that is number `number` of its run, with the log behind it.
+pub(super) fn row(number: u64, record: &Record, mark: Mark, places: &BTreeMap<String, usize>) -> Row {
+    let mut row = [0.0; RECORD_CHANNELS.len() + MARK_CHANNELS.len()];
+    let (of_record, of_log) = row.split_at_mut(RECORD_CHANNELS.len());
+    of_record.copy_from_slice(&of_record_alone(number, record, places));
+    of_log.copy_from_slice(&[exact(mark.count), exact(mark.digest)]);
+    row
+}
+
+fn of_record_alone(
+    number: u64,
+    record: &Record,
+    places: &BTreeMap<String, usize>,
+) -> [f64; RECORD_CHANNELS.len()] {
     const NONE: f64 = f64::NAN;
     let place = |name: &str| places.get(name).map_or(NONE, |place| exact(*place as u64));
     let number = exact(number);

@@ -11,8 +11,8 @@ use std::time::Duration;
 use support::wait_until;
 use tallycast::cyclic::{AppReport, CycleResult};
 use tallycast::steering::{
-    Answer, Applied, Conclusion, Log, News, Parameter, Policy, Record, Remote, Rule, Scope, SetOptions,
-    SteeringError, Totals, Value, find,
+    Answer, Applied, Conclusion, Log, LogError, Mark, News, Parameter, Policy, Record, Remote, Rule, Scope,
+    SetOptions, SteeringError, Totals, Value, find, read_log,
 };
 use tallycast::udt::{Connection, Lifetime, Options};
 use tallycast::{Bus, Event, StreamName};
@@ -83,7 +83,7 @@ fn log(folder: &tempfile::TempDir) -> PathBuf {
 
 /// Returns the records of a log, of which every byte is verified.
 fn records(path: &Path) -> Vec<Record> {
-    let log = Log::verify(&APP.parse().unwrap(), &std::fs::read(path).unwrap(), None, |_, _| true).unwrap();
+    let log = Log::verify(&APP.parse().unwrap(), &read_log(path).unwrap(), None, |_, _| true).unwrap();
     log.entries.into_iter().map(|entry| entry.record).collect()
 }
 
@@ -148,7 +148,11 @@ fn a_change_is_in_the_samples_from_the_index_that_its_answer_names() {
     });
     assert_eq!(row.0, time, "the row has the time of the sample");
     assert_eq!(row.1[2..3], [4.0], "applied");
-    assert_eq!(row.1[4..], [0.0, 2.0, 1.0, applied.index as f64]);
+    assert_eq!(row.1[4..8], [0.0, 2.0, 1.0, applied.index as f64]);
+    let segments = read_log(&log(&folder)).unwrap();
+    let logged = Log::verify(&APP.parse().unwrap(), &segments, None, |_, _| true).unwrap();
+    let seen = Mark { count: row.1[8] as u64, digest: row.1[9] as u64 };
+    assert_eq!(logged.compare([seen]), Ok(1), "the row tells of the log behind its record");
 }
 
 #[test]
@@ -384,8 +388,7 @@ fn an_app_that_is_killed_doubles_no_effect_and_leaves_none_out_of_its_log() {
     let once: std::collections::BTreeSet<u64> = effects.iter().copied().collect();
     assert!(effects.len() >= 8, "each run had effects");
     assert_eq!(once.len(), effects.len(), "no effect is doubled");
-    let bytes = std::fs::read(log(&folder)).unwrap();
-    let log = Log::recover(&APP.parse().unwrap(), &bytes).unwrap();
+    let log = Log::recover(&APP.parse().unwrap(), &read_log(&log(&folder)).unwrap()).unwrap();
     let value = |value: &Value| u64::from_le_bytes(value.bytes().try_into().unwrap());
     let (mut intents, mut outcomes) = (std::collections::BTreeMap::new(), std::collections::BTreeMap::new());
     for entry in log.entries {
@@ -565,6 +568,16 @@ mod secured {
         let last = verified.log.entries.last().unwrap().record.encode().len() + 52;
         std::fs::write(&path, &whole[..whole.len() - last]).unwrap();
         assert!(verify_log(&app, &path, None).is_ok(), "what is left is whole");
+        let mut again = node(&bus).steering(APP);
+        again
+            .listen(Ipv4Addr::LOCALHOST.into(), Some(0))
+            .log(&path)
+            .policy(Policy::parse("allow anyone steer **").unwrap());
+        let opened = again.open(tallycast::Epoch { start_ns: 2, incarnation: 2 }).map(drop);
+        assert!(
+            matches!(opened, Err(SteeringError::Log { error: LogError::CutOff { .. }, .. })),
+            "the next run does not go on with it: {opened:?}"
+        );
         assert!(
             matches!(verify_log(&app, &path, Some(&authority)), Err(SteeringError::Log { .. })),
             "cut off"

@@ -3,8 +3,9 @@
 //! An app that keeps each value with the revision and the command that made it, in one write, lets every open command
 //! be resolved: it took effect, or it had none. Of an app that keeps nothing every open command is uncertain.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 
+use sample::StreamName;
 use units::Epoch;
 
 use super::memory::{Entry, Memory, State};
@@ -13,10 +14,13 @@ use crate::command::Fingerprint;
 use crate::parameter::ParameterError;
 use crate::record::Record;
 use crate::switch::Switches;
-use crate::{Answer, Applied, CommandId, Rule, Totals};
+use crate::{Answer, Applied, CommandId, Head, Rule, Totals};
 
 /// Maximum number of ids of earlier runs that an app remembers; the newest.
-const MAX_RECOVERED: usize = MAX_REMEMBERED / 2;
+pub const MAX_RECOVERED: usize = MAX_REMEMBERED / 2;
+/// Maximum number of commands of one parameter that may have been the last one. Of those that are left out a restart
+/// cannot tell whether they were.
+const MAX_LAST: usize = 64;
 
 /// How a parameter stands after a restart.
 #[derive(Clone, PartialEq, Debug)]
@@ -47,33 +51,56 @@ pub enum Kept {
     },
 }
 
-/// What a log says, gathered record by record.
-#[derive(Debug, Default)]
+/// What a log says, gathered record by record. It begins with the first record, or with a checkpoint; of what is before
+/// that it knows no ids.
+#[derive(Clone, Debug, Default)]
 pub struct Recovery {
     totals: Totals,
     switches: Switches,
-    open: BTreeMap<CommandId, String>,
-    /// Open commands in the order of their arrival.
-    order: Vec<CommandId>,
+    open: BTreeMap<CommandId, Open>,
+    /// Number of commands that waited.
+    arrivals: u64,
     revisions: BTreeMap<String, u64>,
     /// Last commands that took effect, or may have, by parameter.
-    last: BTreeMap<String, BTreeSet<CommandId>>,
+    last: BTreeMap<String, VecDeque<CommandId>>,
     decided: BTreeMap<CommandId, (Option<Fingerprint>, Answer)>,
     decided_order: VecDeque<CommandId>,
-    fingerprints: BTreeMap<CommandId, Fingerprint>,
     has_forgotten: bool,
+    place: Place,
+}
+
+/// A command without an outcome.
+#[derive(Clone, Debug)]
+struct Open {
+    parameter: String,
+    fingerprint: Fingerprint,
+    /// Its place in the order of arrivals.
+    arrival: u64,
+}
+
+/// Place in the log.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+enum Place {
+    /// Before the first record.
+    #[default]
+    Beginning,
+    /// Behind a checkpoint with which this began.
+    Checkpoint,
+    /// Behind other records: a checkpoint repeats what they say.
+    Middle,
 }
 
 impl Recovery {
     /// Takes the next record of the log.
     pub fn record(&mut self, record: &Record) {
         match record {
+            Record::Checkpoint { .. } | Record::Standing { .. } | Record::Open { .. } => {
+                return self.sum(record);
+            }
             Record::Began { .. } | Record::Lease { .. } => {}
             Record::Intent { command, .. } => {
                 self.totals.intent();
-                self.open.insert(command.id, command.parameter.clone());
-                self.order.push(command.id);
-                self.fingerprints.insert(command.id, command.fingerprint());
+                self.arrive(command.id, &command.parameter, command.fingerprint());
             }
             Record::Attempt { command, answer, .. } => {
                 self.totals.attempt(answer);
@@ -82,22 +109,23 @@ impl Recovery {
                 }
             }
             Record::Outcome { id, parameter, revision, answer } => {
-                if self.open.remove(id).is_none() {
-                    return;
-                }
+                let Some(Open { fingerprint, .. }) = self.open.remove(id) else { return };
                 self.totals.settle(answer);
                 self.revisions.insert(parameter.clone(), *revision);
                 match answer {
                     Answer::Applied(_) => {
-                        self.last.insert(parameter.clone(), BTreeSet::from([*id]));
+                        self.last.insert(parameter.clone(), VecDeque::from([*id]));
                     }
                     Answer::Uncertain => {
-                        self.last.entry(parameter.clone()).or_default().insert(*id);
+                        let last = self.last.entry(parameter.clone()).or_default();
+                        last.push_back(*id);
+                        if last.len() > MAX_LAST {
+                            last.pop_front();
+                        }
                     }
                     _ => {}
                 }
-                let fingerprint = self.fingerprints.remove(id);
-                self.remember(*id, fingerprint, answer);
+                self.remember(*id, Some(fingerprint), answer);
             }
             Record::Switch { scope, is_on, .. } => {
                 self.switches.turn(*scope, *is_on);
@@ -108,6 +136,62 @@ impl Recovery {
                 }
             }
         }
+        self.place = Place::Middle;
+    }
+
+    /// Takes a record of a checkpoint, unless the records that it sums up were taken.
+    fn sum(&mut self, record: &Record) {
+        match (self.place, record) {
+            (Place::Beginning, Record::Checkpoint { totals, switches, .. }) => {
+                (self.totals, self.switches, self.has_forgotten) = (*totals, *switches, true);
+                self.place = Place::Checkpoint;
+            }
+            (Place::Checkpoint, Record::Standing { parameter, revision, last }) => {
+                self.revisions.insert(parameter.clone(), *revision);
+                self.last.insert(parameter.clone(), last.iter().copied().collect());
+            }
+            (Place::Checkpoint, Record::Open { id, parameter, fingerprint }) => {
+                self.arrive(*id, parameter, Fingerprint::from_number(*fingerprint));
+            }
+            _ => {}
+        }
+    }
+
+    fn arrive(&mut self, id: CommandId, parameter: &str, fingerprint: Fingerprint) {
+        let open = Open { parameter: parameter.to_owned(), fingerprint, arrival: self.arrivals };
+        self.open.insert(id, open);
+        self.arrivals += 1;
+    }
+
+    /// Returns the open commands in the order of their arrival.
+    fn arrived(&self) -> Vec<CommandId> {
+        let mut open: Vec<_> = self.open.iter().map(|(id, open)| (open.arrival, *id)).collect();
+        open.sort_unstable();
+        open.into_iter().map(|(_, id)| id).collect()
+    }
+
+    /// Returns the records with which another segment of the log begins, behind `head`.
+    #[must_use]
+    pub fn checkpoint(&self, app: &StreamName, head: Head) -> Vec<Record> {
+        let (totals, switches) = (self.totals, self.switches);
+        let first = Record::Checkpoint { app: app.clone(), before: head, totals, switches };
+        let standings = self.revisions.iter().map(|(parameter, revision)| Record::Standing {
+            parameter: parameter.clone(),
+            revision: *revision,
+            last: self.last.get(parameter).into_iter().flatten().copied().collect(),
+        });
+        let open = self.arrived().into_iter().map(|id| {
+            let Open { parameter, fingerprint, .. } = &self.open[&id];
+            Record::Open { id, parameter: parameter.clone(), fingerprint: fingerprint.number() }
+        });
+        core::iter::once(first).chain(standings).chain(open).collect()
+    }
+
+    /// Returns whether it knows as many ids as an app remembers: what is before the records that it took would be
+    /// forgotten.
+    #[must_use]
+    pub fn knows_enough(&self) -> bool {
+        self.decided.len() >= MAX_RECOVERED
     }
 
     /// Starts the app: open commands are resolved, their outcomes are the first records that it writes.
@@ -120,8 +204,6 @@ impl Recovery {
         let mut app = App::new(config, standings.into_iter().map(|it| it.declared).collect())?;
         app.totals = self.totals;
         app.switches = self.switches;
-        let mut order = core::mem::take(&mut self.order);
-        order.retain(|id| self.open.contains_key(id));
         for held in &mut app.parameters {
             let logged = self.revisions.get(&held.parameter.name).copied().unwrap_or_default();
             let kept = kept.get(&held.parameter.name);
@@ -131,7 +213,7 @@ impl Recovery {
             };
         }
         let answers: Vec<(CommandId, Answer)> =
-            order.iter().map(|id| (*id, self.resolved(*id, &kept, &app))).collect();
+            self.arrived().into_iter().map(|id| (id, self.resolved(id, &kept, &app))).collect();
         for (id, answer) in answers {
             self.conclude(&mut app, id, &answer);
         }
@@ -142,7 +224,7 @@ impl Recovery {
 
     /// Returns what became of an open command.
     fn resolved(&self, id: CommandId, kept: &BTreeMap<String, Kept>, app: &App) -> Answer {
-        let name = &self.open[&id];
+        let name = &self.open[&id].parameter;
         let none = || Answer::Failed { reason: "the app restarted before the change took effect".to_owned() };
         let Some((value, _)) = app.value(name) else { return Answer::Uncertain };
         match kept.get(name).copied().unwrap_or(Kept::Nothing) {
@@ -150,7 +232,9 @@ impl Recovery {
                 Answer::Applied(Applied { epoch, index, revision, readback: value.clone() })
             }
             // At most one change of a parameter lacks its outcome, and that is the last one.
-            Kept::Change { id: by, .. } if self.open.get(&by) == Some(name) => none(),
+            Kept::Change { id: by, .. } if self.open.get(&by).is_some_and(|it| it.parameter == *name) => {
+                none()
+            }
             Kept::Change { id: by, .. } if self.last.get(name).is_some_and(|it| it.contains(&by)) => none(),
             Kept::Unchanged if !self.last.contains_key(name) => none(),
             Kept::Change { .. } | Kept::Unchanged | Kept::Nothing => Answer::Uncertain,
@@ -159,7 +243,7 @@ impl Recovery {
 
     /// Writes the outcome of an open command.
     fn conclude(&mut self, app: &mut App, id: CommandId, answer: &Answer) {
-        let parameter = self.open[&id].clone();
+        let Open { parameter, fingerprint, .. } = self.open[&id].clone();
         let position = app.by_name.get(&parameter).copied();
         let mut revision = 0;
         if let Some(position) = position {
@@ -170,8 +254,7 @@ impl Recovery {
         }
         app.totals.settle(answer);
         app.write(Record::Outcome { id, parameter, revision, answer: answer.clone() });
-        let fingerprint = self.fingerprints.remove(&id);
-        self.remember(id, fingerprint, answer);
+        self.remember(id, Some(fingerprint), answer);
     }
 
     fn remember(&mut self, id: CommandId, fingerprint: Option<Fingerprint>, answer: &Answer) {

@@ -2,7 +2,7 @@
 
 use super::{LeaseChange, Record};
 use crate::bytes::{Reader, Writer};
-use crate::{CommandId, Rule, Scope};
+use crate::{CommandId, Head, Rule, Scope, Switches};
 
 impl Record {
     /// Encodes the record.
@@ -31,6 +31,18 @@ impl Record {
             Self::Omitted { refused } => {
                 to.u8(6).u8(u8::try_from(refused.len()).expect("there are fewer than 256 rules"));
                 refused.iter().fold(&mut to, |to, (rule, count)| to.u8(rule.code()).u64(*count))
+            }
+            Self::Checkpoint { app, before, totals, switches } => {
+                to.u8(7).text(app.as_str()).u64(before.count).raw(&before.digest);
+                to.boolean(switches.app).boolean(switches.all).totals(totals)
+            }
+            Self::Standing { parameter, revision, last } => {
+                to.u8(8).text(parameter).u64(*revision);
+                to.u8(u8::try_from(last.len()).expect("a checkpoint has few of them"));
+                last.iter().fold(&mut to, |to, id| to.u128(id.0))
+            }
+            Self::Open { id, parameter, fingerprint } => {
+                to.u8(9).u128(id.0).text(parameter).u128(*fingerprint)
             }
         };
         to.into_bytes()
@@ -69,6 +81,20 @@ impl Record {
                 let rule = |from: &mut Reader<'_>| Some((Rule::from_code(from.u8()?)?, from.u64()?));
                 Self::Omitted { refused: (0..count).map(|_| rule(&mut from)).collect::<Option<_>>()? }
             }
+            7 => Self::Checkpoint {
+                app: from.text()?.parse().ok()?,
+                before: Head { count: from.u64()?, digest: from.array()? },
+                switches: Switches { app: from.boolean()?, all: from.boolean()? },
+                totals: from.totals()?,
+            },
+            8 => {
+                let (parameter, revision, count) = (from.text()?, from.u64()?, from.u8()?);
+                let last = (0..count).map(|_| from.u128().map(CommandId)).collect::<Option<_>>()?;
+                Self::Standing { parameter, revision, last }
+            }
+            9 => {
+                Self::Open { id: CommandId(from.u128()?), parameter: from.text()?, fingerprint: from.u128()? }
+            }
             _ => return None,
         };
         from.is_at_end().then_some(record)
@@ -81,7 +107,7 @@ mod tests {
     use units::{Epoch, Instant};
 
     use super::*;
-    use crate::{Answer, Applied, Command, SessionId, Value};
+    use crate::{Answer, Applied, Command, SessionId, Totals, Value};
 
     fn records() -> Vec<Record> {
         let epoch = Epoch { start_ns: 5, incarnation: 6 };
@@ -99,6 +125,9 @@ mod tests {
         let outcome = |answer| Record::Outcome { id, parameter: parameter.clone(), revision: 4, answer };
         let lease = |change| Record::Lease { group: "heating".to_owned(), by: by.clone(), change };
         let free = Command { if_revision: None, ..command.clone() };
+        let mut totals = Totals::default();
+        totals.intent();
+        totals.attempt(&Answer::Refused { rule: Rule::Step });
         vec![
             Record::Began { app: "sim/engine".parse().unwrap(), epoch },
             Record::Intent { command, by: by.clone() },
@@ -113,6 +142,14 @@ mod tests {
             lease(LeaseChange::TakenOver { from: by.clone(), reason: "shift".to_owned() }),
             Record::Switch { scope: Scope::All, is_on: true, by: by.clone(), reason: "smoke".to_owned() },
             Record::Omitted { refused: vec![(Rule::Full, 7), (Rule::Session, 1)] },
+            Record::Checkpoint {
+                app: "sim/engine".parse().unwrap(),
+                before: Head { count: 9, digest: [3; 32] },
+                totals,
+                switches: Switches { app: true, all: false },
+            },
+            Record::Standing { parameter: "gain".to_owned(), revision: 4, last: vec![id, CommandId(2)] },
+            Record::Open { id, parameter: "gain".to_owned(), fingerprint: 5 },
         ]
     }
 

@@ -32,6 +32,9 @@ const MAX_TICKS: u64 = 4_000;
 /// The longest time without the app after a kill: a client waits for 300 ticks, and then gives up.
 const MAX_DOWN_TICKS: u64 = 600;
 
+/// Size from which on another segment of the log begins. Units: bytes.
+const SEGMENT_BYTES: usize = 1_500;
+
 /// The app's process was killed.
 struct Killed;
 
@@ -44,6 +47,7 @@ pub(crate) struct Seen {
     pub(crate) withdrawn: u64,
     pub(crate) torn: u64,
     pub(crate) gave_up: u64,
+    pub(crate) segments: u64,
 }
 
 /// The device: it outlasts the app.
@@ -68,8 +72,11 @@ pub(crate) struct Scene {
     app: App,
     /// Difference of the app's clock from the client's.
     clock_offset: Duration,
-    disk: Vec<u8>,
+    /// Segments of the log.
+    disk: Vec<Vec<u8>>,
     head: Head,
+    /// What the log says.
+    logged: Recovery,
     /// Records that wait for the disk.
     unwritten: VecDeque<Record>,
     /// Records of this run on disk.
@@ -128,8 +135,9 @@ impl Scene {
             random,
             tick: 0,
             run: 0,
-            disk: Vec::new(),
+            disk: vec![Vec::new()],
             head: Head::beginning(&app_name()),
+            logged: Recovery::default(),
             unwritten: VecDeque::new(),
             written: 0,
             intents: BTreeSet::new(),
@@ -187,6 +195,24 @@ impl Scene {
         let mut recovery = Recovery::default();
         self.log().entries.iter().for_each(|entry| recovery.record(&entry.record));
         *recovery.start(config(99), self.standings()).expect("sound declarations").totals()
+    }
+
+    /// Starts the app from its log as of each of the last segments alone; returns the number of segments.
+    pub(crate) fn check_checkpoints(&self) -> u64 {
+        let started = |from: usize| {
+            let log = Log::recover(&app_name(), &self.disk[from..]).expect("a whole log");
+            let mut recovery = Recovery::default();
+            log.entries.iter().for_each(|entry| recovery.record(&entry.record));
+            let mut app = recovery.start(config(99), self.standings()).expect("sound declarations");
+            let records: Vec<Output> = core::iter::from_fn(|| app.poll()).collect();
+            let revisions = NAMES.map(|name| app.value(name).expect("it is declared").1);
+            (records, revisions, *app.totals(), app.switches())
+        };
+        let whole = started(0);
+        for from in 1..self.disk.len() {
+            assert_eq!(started(from), whole, "from segment {from} on");
+        }
+        self.disk.len() as u64
     }
 
     pub(crate) fn log(&self) -> Log {
@@ -357,7 +383,18 @@ impl Scene {
         }
     }
 
+    fn last_segment(&mut self) -> &mut Vec<u8> {
+        self.disk.last_mut().expect("a log has a segment")
+    }
+
     fn write(&mut self, record: &Record) -> Result<(), Killed> {
+        if self.last_segment().len() >= SEGMENT_BYTES {
+            let mut head = self.head;
+            let records = self.logged.checkpoint(&app_name(), head);
+            let frames = records.iter().flat_map(|record| head.append(WallTime::from_nanos(0), record));
+            self.disk.push(frames.collect());
+            self.head = head;
+        }
         let mut head = self.head;
         let frame = head.append(WallTime::from_nanos(0), record);
         let (before, after) = match record {
@@ -367,12 +404,13 @@ impl Scene {
         };
         if before.is_some_and(|point| self.pass(point).is_err()) {
             let torn = usize::try_from(self.random.below(frame.len() as u64)).expect("a small frame");
-            self.disk.extend_from_slice(&frame[..torn]);
+            self.last_segment().extend_from_slice(&frame[..torn]);
             self.torn += u64::from(torn > 0);
             return Err(Killed);
         }
-        self.disk.extend_from_slice(&frame);
+        self.last_segment().extend_from_slice(&frame);
         self.head = head;
+        self.logged.record(record);
         self.written += 1;
         if let Record::Intent { command, .. } = record {
             self.intents.insert(command.id);
@@ -422,10 +460,11 @@ impl Scene {
         self.run += 1;
         self.repeated += self.app.totals().repeated;
         let log = Log::recover(&app_name(), &self.disk).expect("a log with at most a torn end");
-        self.disk.truncate(log.whole_bytes);
+        self.last_segment().truncate(log.whole_bytes);
         assert_eq!(log.head, self.head, "a torn frame is no record");
         let mut recovery = Recovery::default();
         log.entries.iter().for_each(|entry| recovery.record(&entry.record));
+        self.logged = recovery.clone();
         self.app = recovery.start(config(self.run), self.standings()).expect("sound declarations");
         self.clock_offset = Duration::from_millis(self.random.below(10_000));
         self.unwritten.clear();

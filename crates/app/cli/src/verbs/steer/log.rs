@@ -1,15 +1,17 @@
 //! `tallycast steer log` and `verify`: every command to an app, in its own log on this host.
 
-use std::io::Write;
-use std::path::PathBuf;
+mod seen;
 
-use anyhow::{Context, anyhow};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, anyhow, bail};
 use archive::moment_text as utc;
 use clap::Args;
 use serde_json::json;
 use tallycast::StreamName;
 use tallycast::steering::{
-    Log, LogError, Record, SteeringError, VerifiedLog, default_log, record_json, verify_log,
+    Log, LogError, Record, SteeringError, VerifiedLog, default_log, read_log, record_json, verify_log,
 };
 
 use crate::Outcome;
@@ -34,23 +36,23 @@ impl File {
         Ok((app, path))
     }
 
-    fn read(&self) -> anyhow::Result<(StreamName, Vec<u8>, PathBuf)> {
+    fn read(&self) -> anyhow::Result<(StreamName, Vec<Vec<u8>>, PathBuf)> {
         let (app, path) = self.place()?;
-        let bytes = std::fs::read(&path).with_context(|| {
+        let segments = read_log(&path).with_context(|| {
             format!(
                 "no log of `{app}`: {}\nname its file with --file, on the host where the app runs",
                 path.display()
             )
         })?;
-        Ok((app, bytes, path))
+        Ok((app, segments, path))
     }
 }
 
 /// Prints the records of a log.
 pub(super) fn print(file: &File, json: bool) -> anyhow::Result<Outcome> {
-    let (app, bytes, path) = file.read()?;
-    let log = Log::recover(&app, &bytes).map_err(|error| damaged(&error, &path))?;
-    for (number, entry) in log.entries.iter().enumerate() {
+    let (app, segments, path) = file.read()?;
+    let log = Log::recover(&app, &segments).map_err(|error| damaged(&error, &path))?;
+    for (number, entry) in (log.head.count - log.entries.len() as u64..).zip(&log.entries) {
         if json {
             let mut object = record_json(&entry.record);
             object["record"] = json!(number);
@@ -65,10 +67,15 @@ pub(super) fn print(file: &File, json: bool) -> anyhow::Result<Outcome> {
     Ok(Outcome::Fine)
 }
 
-/// Verifies a log, with an authority also its signed head.
-pub(super) fn verify(file: &File, authority: Option<&str>) -> anyhow::Result<Outcome> {
+/// Verifies a log, with an authority also its signed head, and against an archive that recorded its stream.
+pub(super) fn verify(
+    file: &File,
+    authority: Option<&str>,
+    against: Option<&Path>,
+) -> anyhow::Result<Outcome> {
     let (app, path) = file.place()?;
     let authority = authority.map(public_key).transpose()?;
+    let seen = against.map(|archive| seen::of_archive(archive, &app)).transpose()?;
     let mut output = std::io::stdout().lock();
     match verify_log(&app, &path, authority.as_ref()) {
         Ok(VerifiedLog { log, signed }) => {
@@ -77,10 +84,24 @@ pub(super) fn verify(file: &File, authority: Option<&str>) -> anyhow::Result<Out
             writeln!(output, "{count} records, each follows from those before it; head {digest}")?;
             match signed {
                 Some((count, station)) => writeln!(output, "station {station} signed the first {count}")?,
-                None => writeln!(
+                None if seen.is_none() => writeln!(
                     output,
-                    "no signature was checked: a cut-off end shows only with --authority, or against a head kept elsewhere"
+                    "no signature was checked: a cut-off end shows only with --authority or --against, or against a head kept elsewhere"
                 )?,
+                None => {}
+            }
+            match seen.map(|seen| log.compare(seen)).transpose() {
+                Ok(None) => {}
+                Ok(Some(0)) => bail!(
+                    "the archive has no record of `{app}`\nname one that recorded its stream, steer/{app}"
+                ),
+                Ok(Some(compared)) => {
+                    writeln!(output, "the {compared} records that the archive has of it are in the log")?;
+                }
+                Err(error) => {
+                    writeln!(output, "{error}: {}", path.display())?;
+                    return Ok(Outcome::Found);
+                }
             }
             Ok(Outcome::Fine)
         }
@@ -154,6 +175,13 @@ fn record_text(record: &Record) -> String {
         }
         Record::Switch { is_on, .. } => {
             format!("kill switch {}{because}, {}", if *is_on { "on" } else { "off" }, text("by"))
+        }
+        Record::Checkpoint { .. } => format!("checkpoint of the {} records before", text("records")),
+        Record::Standing { .. } => {
+            format!("checkpoint: {}, revision {}", text("parameter"), text("revision"))
+        }
+        Record::Open { .. } => {
+            format!("checkpoint: {}: {} without an outcome", short(&text("id")), text("parameter"))
         }
         _ => format!("refused while the log was behind: {}", text("refused_by_rule")),
     }
