@@ -256,6 +256,7 @@ class App:
         duration: Optional[Duration] = None,
         log: Union[str, os.PathLike[str], None] = None,
         listen: Optional[str] = None,
+        key: Union[str, os.PathLike[str], None] = None,
         bus: Optional[str] = None,
         station: Optional[str] = None,
     ) -> AppReport:
@@ -267,7 +268,8 @@ class App:
 
         An app with parameters writes the log of commands to the file ``log``, by default
         ``$XDG_STATE_HOME/tallycast/steer/NAME.log``, and takes commands at the address ``listen``, by default the first free
-        port from 7410 of ``127.0.0.1``.
+        port from 7410 of ``127.0.0.1``. With ``key``, the station's file of keys, it takes commands over secured connections
+        of the peers that the file lists; other addresses than loopback need it.
 
         Raises:
             Whatever the function raises, with the report until then as its attribute ``report``.
@@ -284,7 +286,7 @@ class App:
             "fifo": self.fifo,
             "inputs": [{"stream": it.stream, "all": it.take == "all"} for it in self.inputs.values()],
             "outputs": list(self._plans.values()),
-            "steering": plan_of(self.parameters, None if log is None else os.fspath(log), listen),
+            "steering": plan_of(self.parameters, log, listen, key),
             "cycles": cycles,
             "duration_ns": None if duration is None else nanoseconds(duration),
         }

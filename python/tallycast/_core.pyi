@@ -161,8 +161,11 @@ class Remote:
     """A connection to an app; the base of ``tallycast.Remote``."""
 
     def __new__(
-        cls, app: str, *, address: str | None, timeout: float, bus: str | None, station: str | None
+        cls, app: str, *, address: str | None, key: str | None, peer: str | None, timeout: float,
+        bus: str | None, station: str | None,
     ) -> Self: ...
+    @property
+    def _peer(self) -> str | None: ...
     @property
     def app(self) -> str: ...
     @property

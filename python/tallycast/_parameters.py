@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Optional, Union
@@ -86,11 +87,15 @@ def of_declarations(declarations: Declarations) -> dict[str, Parameter]:
 
 
 def plan_of(
-    parameters: Mapping[str, Parameter], log: Optional[object] = None, listen: Optional[str] = None
+    parameters: Mapping[str, Parameter],
+    log: Union[str, os.PathLike[str], None] = None,
+    listen: Optional[str] = None,
+    key: Union[str, os.PathLike[str], None] = None,
 ) -> dict[str, Any]:
     """Returns the steering of an app as the core reads it."""
     named = [{"name": name, **it._plan} for name, it in parameters.items()]
-    return {"parameters": named, "log": log, "listen": listen}
+    files = {name: None if it is None else os.fspath(it) for name, it in {"log": log, "key": key}.items()}
+    return {"parameters": named, "listen": listen, **files}
 
 
 def number_of(dtype: str, shape: Sequence[int], elements: bytes) -> Any:

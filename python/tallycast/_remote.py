@@ -6,6 +6,7 @@ What becomes of a command, and the rules, are in ``docs/protocol/steering.md``.
 from __future__ import annotations
 
 import json
+import os
 import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -103,6 +104,7 @@ class Remote(_core.Remote):
     """
 
     _known: dict[str, tuple[str, list[int]]]
+    _key: str | None
 
     @property
     def parameters(self) -> dict[str, RemoteParameter]:
@@ -200,7 +202,7 @@ class Remote(_core.Remote):
 
         It ends when ``timeout`` seconds have passed without news; ``None`` is unlimited.
         """
-        other = _opened(self.app, self.address, 0.0, None, None)
+        other = _opened(self.app, self.address, self._key, self._peer, 0.0, None, None)
         other._watch()
         return _news(other, timeout)
 
@@ -299,6 +301,7 @@ def steer(
     app: str,
     *,
     address: str | None = None,
+    key: Union[str, os.PathLike[str], None] = None,
     timeout: float = 5.0,
     bus: str | None = None,
     station: str | None = None,
@@ -312,6 +315,7 @@ def steer(
     Args:
         app: Name of the app; it is found on the bus by its stream ``steer/APP``.
         address: Where it takes commands, such as ``127.0.0.1:7410``; then the bus is not asked.
+        key: The station's file of keys, which lists the app's station: for an app that takes secured connections.
         timeout: Time in which the app must be found. Units: seconds.
 
     Raises:
@@ -319,12 +323,20 @@ def steer(
     """
     if not isinstance(app, str):
         raise ArgumentError(f"{app!r} is not the name of an app\ngive a text such as sim/engine")
-    return _opened(app, address, timeout, bus, station)
+    return _opened(app, address, None if key is None else os.fspath(key), None, timeout, bus, station)
 
 
-def _opened(app: str, address: str | None, timeout: float, bus: str | None, station: str | None) -> Remote:
-    remote = Remote(app, address=address, timeout=timeout, bus=bus, station=station)
-    remote._known = {}
+def _opened(
+    app: str,
+    address: str | None,
+    key: str | None,
+    peer: str | None,
+    timeout: float,
+    bus: str | None,
+    station: str | None,
+) -> Remote:
+    remote = Remote(app, address=address, key=key, peer=peer, timeout=timeout, bus=bus, station=station)
+    remote._known, remote._key = {}, key
     _open_handles.opened(remote)
     return remote
 

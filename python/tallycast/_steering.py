@@ -100,6 +100,7 @@ def steering(
     epoch: str,
     log: Union[str, os.PathLike[str], None] = None,
     listen: str | None = None,
+    key: Union[str, os.PathLike[str], None] = None,
     bus: str | None = None,
     station: str | None = None,
 ) -> Steering:
@@ -119,14 +120,16 @@ def steering(
         epoch: Epoch of the stream whose sample indices ``step`` is given.
         log: File of the log of commands; by default ``$XDG_STATE_HOME/tallycast/steer/NAME.log``.
         listen: Address at which commands are taken, with or without a port; by default the first free port from 7410 of
-            ``127.0.0.1``.
+            ``127.0.0.1``. Others than loopback need ``key``.
+        key: The station's file of keys: commands are taken over secured connections of the peers that it lists, whose names
+            the rules of access have as ``key:NAME``.
 
     Raises:
         ConfigError: a name or a parameter that cannot be.
         SteeringError: a log that cannot be written or was changed, an address that is in use.
     """
     declared = of_declarations(parameters)
-    plan = plan_of(declared, None if log is None else os.fspath(log), listen)
+    plan = plan_of(declared, log, listen, key)
     made = Steering(name, plan, epoch, bus=bus, station=station)
     made._steered = Steered(declared)
     _open_handles.opened(made)

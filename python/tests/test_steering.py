@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 import tallycast as tc
-from places import WATCHDOG, Place, until
+from places import WATCHDOG, Place, command, until
 from tallycast import _remote
 
 #: Anyone may steer the gain and the heater and administer the app; the limit is for the app alone.
@@ -424,6 +424,57 @@ def test_a_value_that_was_read_back_is_the_present_one(loop: Loop) -> None:
             with pytest.raises(error):
                 loop.steering.read_back(name, value)
     assert closes(loop.steering.close()) == {"received": 1, "refused": 1}
+
+
+def test_an_app_with_keys_is_steered_by_the_listed_stations_alone(shm: Place, logs: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "keys"
+
+    def make(*words: str) -> None:
+        subprocess.run([command(), "keys", *words], check=True, capture_output=True)
+
+    make("new", str(folder), "--station", "rod")
+    for name in ("desk", "guest"):
+        make("add", name, "--authority", str(folder / "lab.authority"), "--like", str(folder / "rod.keys"))
+    make("peers", *(str(folder / f"{name}.keys") for name in ("rod", "desk", "guest")))
+    make("new", str(tmp_path / "other"), "--station", "stranger")
+    bus = shm.publishers
+    with pytest.raises(tc.ConfigError, match="lists no peer"):
+        tc.steering("test/rod", {"gain": 1.0}, epoch="1-1", bus=bus, key=tmp_path / "other" / "stranger.keys", log=logs / "other.log")
+    (tmp_path / "access").write_text("allow key:desk read,steer test/rod/gain\n")
+    over = threading.Event()
+
+    @tc.app("test/rod", period="5ms", parameters={"gain": 1.0}, outputs={"out": tc.Output("test/temperature", {"gain": "V"})})
+    def app(cycle: tc.Cycle) -> None:
+        cycle.out = [cycle.parameters["gain"]]
+        if over.is_set():
+            cycle.stop()
+
+    with ThreadPoolExecutor(1) as pool:
+        report = pool.submit(lambda: app.run(log=logs / "rod.log", listen="127.0.0.1:0", key=folder / "rod.keys", bus=bus))
+
+        def attempt(name: str) -> Any:
+            try:
+                return tc.steer("test/rod", key=folder / f"{name}.keys", timeout=0.1, bus=bus)
+            except tc.SteeringError:
+                assert not report.done(), report.result()
+                return None
+
+        try:
+            with until(lambda: attempt("desk"), "the app") as desk, attempt("guest") as guest:
+                assert (desk.principal, guest.principal) == ("key:desk", "key:guest")
+                desk["gain"] = 2.0
+                assert refused(lambda: guest.set("gain", 3.0)) == "read_only"
+                news = desk.watch(timeout=WATCHDOG)
+                assert next(it.parameter.value for it in news if it.parameter) == 2.0, "over another secured connection"
+                news.close()
+            with pytest.raises(tc.SteeringError, match="secured connections only"):
+                tc.steer("test/rod", timeout=WATCHDOG, bus=bus)
+            with pytest.raises(tc.ConfigError, match="lists no peer"):
+                tc.steer("test/rod", key=tmp_path / "other" / "stranger.keys", timeout=WATCHDOG, bus=bus)
+        finally:
+            over.set()
+        commands = report.result(WATCHDOG).commands
+    assert commands is not None and closes(commands) == {"received": 2, "applied": 1, "refused": 1}
 
 
 def test_the_app_itself_stops_steering(loop: Loop) -> None:

@@ -5,6 +5,7 @@
 
 use std::mem;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -17,9 +18,8 @@ use pyo3::types::PyBytes;
 use tallycast::StreamName;
 use tallycast::steering::{
     Answer, Applied, Conclusion, Listed, MAX_VALIDITY, Needs, News, Remote as Connection, Scope, SetOptions,
-    SteeringError, Switches, Totals, Value, find,
+    StationKeys, SteeringError, Switches, Totals, Value, find,
 };
-use tallycast::udt::Address;
 
 use crate::errors::{Kind, argument, config, error};
 use crate::fork::Home;
@@ -74,6 +74,9 @@ pub(crate) struct Remote {
     epoch: String,
     #[pyo3(get)]
     address: String,
+    /// Public key of the app, of a secured connection.
+    #[pyo3(get, name = "_peer")]
+    peer: Option<String>,
 }
 
 /// Reason why a call has no result.
@@ -93,11 +96,14 @@ impl From<SteeringError> for Refusal {
 #[pymethods]
 impl Remote {
     #[new]
-    #[pyo3(signature = (app, *, address, timeout, bus, station))]
+    #[pyo3(signature = (app, *, address, key, peer, timeout, bus, station))]
+    #[expect(clippy::too_many_arguments, reason = "keyword arguments of Python")]
     fn new(
         py: Python<'_>,
         app: &str,
         address: Option<&str>,
+        key: Option<PathBuf>,
+        peer: Option<String>,
         timeout: f64,
         bus: Option<&str>,
         station: Option<&str>,
@@ -110,14 +116,28 @@ impl Remote {
             })?),
             None => None,
         };
+        let keys = key.map(|path| StationKeys::read(&path)).transpose().map_err(|why| failed(py, &why))?;
         let node = node(py, bus, station)?;
         let opened = wait(py, move || {
-            let (connection, address) = match address {
-                Some(address) => (Connection::connect(address, None)?, address),
+            let (connection, address, peer) = match address {
+                Some(address) => {
+                    let of_peer = keys.map(|it| match &peer {
+                        Some(peer) => it.to(peer),
+                        None => Ok(it.keys),
+                    });
+                    (Connection::connect(address, of_peer.transpose()?)?, address, peer)
+                }
                 None => {
                     let found = find(&node, &name, patience)?;
-                    let address = in_the_clear(&found.address())?;
-                    (found.connect(None)?, address)
+                    let address = found.address();
+                    let peer = address.peer().map(str::to_owned);
+                    let keys = match (&peer, keys) {
+                        (Some(peer), Some(keys)) => Some(keys.to(peer)?),
+                        (Some(_), None) => return Err(SteeringError::Secured(name.to_string()).into()),
+                        (None, _) => None,
+                    };
+                    let socket = address.resolve().map_err(|why| Refusal::Text(why.to_string()))?;
+                    (found.connect(keys)?, socket, peer)
                 }
             };
             let found = &connection.welcome().app;
@@ -127,9 +147,9 @@ impl Remote {
                 );
                 return Err(Refusal::Text(text));
             }
-            Ok((connection, address))
+            Ok((connection, address, peer))
         })?;
-        let (connection, address) = opened.map_err(|why| told(py, app, why))?;
+        let (connection, address, peer) = opened.map_err(|why| told(py, app, why))?;
         let welcome = connection.welcome();
         Ok(Self {
             home: Home::here(),
@@ -137,6 +157,7 @@ impl Remote {
             principal: welcome.principal.clone(),
             epoch: welcome.epoch.to_string(),
             address: address.to_string(),
+            peer,
             inner: Arc::new(Mutex::new(Some(connection))),
         })
     }
@@ -278,16 +299,6 @@ fn wait<T: Send + 'static>(py: Python<'_>, what: impl FnOnce() -> T + Send + 'st
         Err(RecvTimeoutError::Disconnected) => Some(None),
     })?;
     result.flatten().ok_or_else(|| PyRuntimeError::new_err("the thread of the connection panicked"))
-}
-
-/// Returns the address of an app that takes commands in the clear.
-fn in_the_clear(address: &Address) -> Result<SocketAddr, Refusal> {
-    if address.peer().is_some() {
-        let text = "the app takes commands over secured connections only, which Python does not open\n\
-                    use `tallycast steer`, or let the app listen at 127.0.0.1 without keys";
-        return Err(Refusal::Text(text.to_owned()));
-    }
-    address.resolve().map_err(|why| Refusal::Text(why.to_string()))
 }
 
 fn told(py: Python<'_>, app: &str, why: Refusal) -> PyErr {

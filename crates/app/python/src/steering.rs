@@ -11,7 +11,9 @@ use access::May;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::{PyBytes, PyList};
-use tallycast::steering::{Change, Needs, Number, SteeringBuilder, SteeringError, Value, totals_json};
+use tallycast::steering::{
+    Change, Needs, Number, StationKeys, SteeringBuilder, SteeringError, Value, totals_json,
+};
 use tallycast::{Epoch, WallTime};
 
 use crate::errors::{Kind, argument, config, error};
@@ -64,6 +66,9 @@ pub(crate) struct SteeringPlan {
     /// Address at which commands are taken, with or without a port.
     #[pyo3(item)]
     listen: Option<String>,
+    /// The station's file of keys: commands are taken over secured connections of its peers.
+    #[pyo3(item)]
+    key: Option<PathBuf>,
 }
 
 /// What became of a change: its place among those of the step, `failed`, `read` or `uncertain`, the reason, and the
@@ -101,6 +106,10 @@ impl SteeringPlan {
         if let Some(listen) = &self.listen {
             let (ip, port) = address_of(py, listen)?;
             builder.listen(ip, port);
+        }
+        if let Some(key) = &self.key {
+            let StationKeys { keys, names } = StationKeys::read(key).map_err(|why| failed(py, &why))?;
+            builder.keys(keys, names);
         }
         Ok(())
     }
@@ -166,6 +175,7 @@ pub(crate) fn failed(py: Python<'_>, why: &SteeringError) -> PyErr {
         | SteeringError::Parameter(_)
         | SteeringError::Value(_)
         | SteeringError::Clear
+        | SteeringError::Keys { .. }
         | SteeringError::NoParameter(_) => Kind::Config,
         SteeringError::Refused(_) => Kind::SteeringDenied,
         _ => Kind::Steering,

@@ -35,6 +35,7 @@ mod log_file;
 mod parameter;
 mod remote;
 mod row;
+mod station;
 mod verify;
 
 pub use ::steer::{
@@ -50,6 +51,7 @@ pub use log_file::default_log;
 pub use parameter::{Parameter, Steered};
 pub use remote::{News, Remote, SetOptions};
 pub use row::{KEY_LABEL, MARK_CHANNELS, PARAMETER_LABEL, PORT_LABEL, STREAM_PREFIX};
+pub use station::StationKeys;
 pub use verify::{VerifiedLog, read_log, verify_log};
 
 use std::io;
@@ -112,6 +114,22 @@ pub enum SteeringError {
         /// The error, with what helps.
         error: String,
     },
+    /// A station's file of keys cannot be used.
+    #[error("{}: {error}", path.display())]
+    Keys {
+        /// The file.
+        path: PathBuf,
+        /// The error, with what helps.
+        error: String,
+    },
+    /// The app takes secured connections, and there is no key to open one.
+    #[error(
+        "`{0}` takes commands over secured connections only\ngive the station's file of keys, which lists the app's station"
+    )]
+    Secured(String),
+    /// The station of the app is not listed.
+    #[error("the app's key {0} is not one of the listed peers\nlist its station with `tallycast keys peers`")]
+    Unlisted(String),
     /// No port is free.
     #[error(
         "none of the ports {FIRST_PORT} to {LAST_PORT} is free on {host}\nend an app, or name another address"
