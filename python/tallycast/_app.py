@@ -360,7 +360,7 @@ class _Step:
         self._schemas: list[Optional[Schema]] = [None] * len(inputs)
 
     def __call__(
-        self, index: int, time_ns: int, inputs: Sequence[Sequence[Any]], changes: Sequence[tuple[int, bytes, bytes]]
+        self, index: int, time_ns: int, inputs: Sequence[Sequence[Any]], changes: Sequence[tuple[int, bytes, bytes, str]]
     ) -> tuple[list[Optional[bytes]], bool, list[Outcome]]:
         received = {}
         for place, (name, told) in enumerate(zip(self._inputs, inputs)):

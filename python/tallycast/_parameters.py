@@ -30,7 +30,8 @@ class Parameter:
     ``float``, `i64` of an ``int``, `bool` of a ``bool``. ``range`` is the least and the greatest value of an element, either
     of them ``None`` for no limit; ``greatest_step`` limits the difference of an element to its present value. With
     ``lease`` a sender must hold the lease of that group of parameters; with ``administered`` it must be allowed to
-    administer the app.
+    administer the app. ``kept`` is what the app kept with the value, `Change.kept`, or ``unchanged`` if no command has changed
+    it so far: then it can tell of every command of the run before whether it took effect.
 
     >>> Parameter(2.0, unit="V", range=(0, 10), greatest_step=0.5, lease="heating").dtype_name
     'f8'
@@ -43,6 +44,7 @@ class Parameter:
     greatest_step: Optional[float] = None
     lease: Optional[str] = None
     administered: bool = False
+    kept: Optional[str] = None
     #: The declaration as the core reads it.
     _plan: dict[str, Any] = field(init=False, repr=False)
 
@@ -62,6 +64,7 @@ class Parameter:
             **{key: _limit(limit, name) for key, limit in limits.items()},
             "lease": self.lease,
             "administered": bool(self.administered),
+            "kept": None if self.kept is None else str(self.kept),
         }
         for text in (self.unit, "" if self.lease is None else self.lease):
             if not isinstance(text, str):
@@ -182,7 +185,7 @@ def unknown(name: object, names: Mapping[str, object]) -> UnknownParameter:
 class Change:
     """A change of one parameter at a step. It is applied, unless the app says otherwise."""
 
-    __slots__ = ("_outcome", "_parameter", "before", "parameter", "value")
+    __slots__ = ("_outcome", "_parameter", "before", "kept", "parameter", "value")
 
     #: Name of the parameter.
     parameter: str
@@ -190,9 +193,12 @@ class Change:
     before: Any
     #: The new value.
     value: Any
+    #: What an app that keeps values over restarts writes with the new one, in one write within the step; its next run gives
+    #: it as ``kept`` of the parameter.
+    kept: str
 
-    def __init__(self, name: str, parameter: Parameter, before: Any, value: Any) -> None:
-        self.parameter, self.before, self.value = name, before, value
+    def __init__(self, name: str, parameter: Parameter, before: Any, value: Any, kept: str) -> None:
+        self.parameter, self.before, self.value, self.kept = name, before, value, kept
         self._parameter = parameter
         self._outcome: tuple[str, str, Optional[bytes]] = ("", "", None)
 
@@ -223,7 +229,7 @@ class Steered:
         self.values = Parameters({n: number_of(it["dtype"], it["shape"], it["value"]) for n, it in plans.items()})
         self._changes: list[Change] = []
 
-    def step(self, told: Sequence[tuple[int, bytes, bytes]]) -> list[Change]:
+    def step(self, told: Sequence[tuple[int, bytes, bytes, str]]) -> list[Change]:
         """Takes the changes of a step."""
         if not told and not self._changes:
             return []
@@ -259,11 +265,11 @@ class Steered:
         self._hold({name: number_of(plan["dtype"], plan["shape"], elements)})
         return place, elements
 
-    def _change(self, place: int, before: bytes, value: bytes) -> Change:
+    def _change(self, place: int, before: bytes, value: bytes, kept: str) -> Change:
         name, parameter = self._declared[place]
         plan = parameter._plan
-        of = (number_of(plan["dtype"], plan["shape"], it) for it in (before, value))
-        return Change(name, parameter, *of)
+        old, new = (number_of(plan["dtype"], plan["shape"], it) for it in (before, value))
+        return Change(name, parameter, old, new, kept)
 
     def _hold(self, changed: Mapping[str, Any]) -> None:
         # Another mapping: one that the app has kept stays as it was.

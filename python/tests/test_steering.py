@@ -426,6 +426,26 @@ def test_a_value_that_was_read_back_is_the_present_one(loop: Loop) -> None:
     assert closes(loop.steering.close()) == {"received": 1, "refused": 1}
 
 
+def test_an_app_that_keeps_a_value_goes_on_with_its_revision(loop: Loop, logs: Path) -> None:
+    kept: list[str] = []
+    with ThreadPoolExecutor(1) as pool, connected(loop.bus) as remote:
+        sent = pool.submit(lambda: remote.set("gain", 2))
+
+        def stepped() -> bool:
+            kept.extend(it.kept for it in loop.step())
+            return sent.done()
+
+        until(stepped)
+        applied = sent.result()
+    assert kept == [f"{applied.id} 1 {applied.epoch} {applied.index}"]
+    loop.steering.close()
+    again: dict[str, Any] = {"epoch": loop.pub.epoch, "bus": loop.bus, "listen": "127.0.0.1:0", "log": logs / "other.log"}
+    with tc.steering("test/rod", {"gain": tc.Parameter(2.0, kept=kept[0])}, **again), connected(loop.bus) as remote:
+        assert remote.parameters["gain"].revision == 1, "also with another log"
+    with pytest.raises(tc.ConfigError, match="was not kept"):
+        tc.steering("test/rod", {"gain": tc.Parameter(2.0, kept="junk")}, **again)
+
+
 def test_an_app_with_keys_is_steered_by_the_listed_stations_alone(shm: Place, logs: Path, tmp_path: Path) -> None:
     folder = tmp_path / "keys"
 

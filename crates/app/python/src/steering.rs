@@ -44,6 +44,9 @@ pub(crate) struct ParameterPlan {
     lease: Option<String>,
     #[pyo3(item)]
     administered: bool,
+    /// What was kept with the value.
+    #[pyo3(item)]
+    kept: Option<String>,
 }
 
 /// A limit: an integer stays exact.
@@ -98,7 +101,10 @@ impl SteeringPlan {
     pub(crate) fn apply(&self, py: Python<'_>, builder: &mut SteeringBuilder) -> PyResult<()> {
         for plan in &self.parameters {
             let (parameter, value) = plan.declared(py)?;
-            builder.declared(parameter, value);
+            let place = builder.declared(parameter, value);
+            if let Some(kept) = &plan.kept {
+                builder.kept_at(place, kept.parse().map_err(|why| config(py, &why))?);
+            }
         }
         if let Some(log) = &self.log {
             builder.log(log);
@@ -146,10 +152,13 @@ fn address_of(py: Python<'_>, text: &str) -> PyResult<(IpAddr, Option<u16>)> {
     })
 }
 
-/// Returns the changes of a step: the place of each parameter, the value before, and the new one.
+/// Returns the changes of a step: the place of each parameter, the value before, the new one, and what is kept with it.
 pub(crate) fn changes_of<'py>(py: Python<'py>, changes: &[Change]) -> PyResult<Bound<'py, PyList>> {
     let bytes = |value: &Value| PyBytes::new(py, value.bytes());
-    PyList::new(py, changes.iter().map(|it| (it.place, bytes(&it.before), bytes(&it.value))))
+    PyList::new(
+        py,
+        changes.iter().map(|it| (it.place, bytes(&it.before), bytes(&it.value), it.kept.to_string())),
+    )
 }
 
 /// Says what became of the changes of a step.

@@ -7,6 +7,7 @@
 
 mod authority;
 mod decide;
+mod kept;
 mod memory;
 mod permission;
 mod recovery;
@@ -19,8 +20,9 @@ use sample::StreamName;
 use units::{Epoch, Instant};
 
 pub use decide::Question;
+pub use kept::{Kept, NotKept};
 pub use memory::MAX_REMEMBERED;
-pub use recovery::{Kept, MAX_RECOVERED, Recovery, Standing};
+pub use recovery::{MAX_RECOVERED, Recovery, Standing};
 
 use crate::lease::Leases;
 use crate::parameter::{Parameter, ParameterError};

@@ -25,7 +25,7 @@ mod value;
 pub use answer::{Answer, Applied, Reply};
 pub use app::{
     App, AppError, Config, Declared, Done, Effect, Kept, MAX_OUTSTANDING, MAX_PARAMETERS, MAX_RECOVERED,
-    MAX_REMEMBERED, MAX_SESSIONS, MAX_UNWRITTEN, Output, Question, Recovery, Standing,
+    MAX_REMEMBERED, MAX_SESSIONS, MAX_UNWRITTEN, NotKept, Output, Question, Recovery, Standing,
 };
 pub use client::{ASK_INTERVAL, Client, Conclusion, MAX_QUESTIONS, Message, NEXT_RUN_PATIENCE};
 pub use command::{Command, CommandId, MAX_NAME_BYTES, MAX_REASON_BYTES, MAX_VALIDITY, SessionId};

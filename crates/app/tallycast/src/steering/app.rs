@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::marker::PhantomData;
 use std::net::SocketAddr;
 
-use ::steer::{CommandId, Done, Totals, Value};
+use ::steer::{CommandId, Done, Effect, Kept, Totals, Value};
 use sample::{Element, SampleBuffer};
 use sys::clock;
 use units::WallTime;
@@ -46,6 +46,9 @@ pub struct Change {
     pub before: Value,
     /// The new value.
     pub value: Value,
+    /// What an app that keeps values over restarts writes with the new one, in one write and before the step is
+    /// [done](Steering::done); its next run hands it to [`SteeringBuilder::kept`](super::SteeringBuilder::kept).
+    pub kept: Kept,
     id: CommandId,
     done: Done,
 }
@@ -106,16 +109,18 @@ impl Steering {
             app.step(clock::monotonic(), index);
             let effects: Vec<_> = std::iter::from_fn(|| app.poll_effect()).collect();
             steps.extend(effects.iter().map(|effect| (effect.id, time)));
-            effects
+            (app.epoch(), effects)
         });
-        for effect in effects.into_iter().flatten() {
+        let Some((epoch, effects)) = effects else { return &mut self.changes };
+        for effect in effects {
             let place = self.names.iter().position(|name| *name == effect.parameter);
             let place = place.expect("the app has the parameters that were declared");
             let value = Aligned::new(effect.value.clone());
             let before = std::mem::replace(&mut self.values[place], value).value;
             let done = Done::Applied { readback: effect.value.clone() };
-            let (id, parameter, value) = (effect.id, effect.parameter, effect.value);
-            self.changes.push(Change { place, parameter, before, value, id, done });
+            let Effect { id, parameter, value, revision, index } = effect;
+            let kept = Kept::Change { id, revision, epoch, index };
+            self.changes.push(Change { place, parameter, before, value, kept, id, done });
         }
         &mut self.changes
     }

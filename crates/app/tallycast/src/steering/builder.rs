@@ -32,6 +32,8 @@ pub struct SteeringBuilder {
     node: Node,
     app: String,
     declared: Vec<Result<Declared, ValueError>>,
+    /// What the app kept with values, by positions of their parameters.
+    kept: BTreeMap<usize, Kept>,
     ip: IpAddr,
     port: Option<u16>,
     keys: Option<Keys>,
@@ -48,6 +50,7 @@ impl Node {
             node: self.clone(),
             app: app.into(),
             declared: Vec::new(),
+            kept: BTreeMap::new(),
             ip: Ipv4Addr::LOCALHOST.into(),
             port: None,
             keys: None,
@@ -69,6 +72,18 @@ impl SteeringBuilder {
     pub fn declared(&mut self, parameter: ::steer::Parameter, value: ::steer::Value) -> usize {
         self.declared.push(Ok(Declared { parameter, value }));
         self.declared.len() - 1
+    }
+
+    /// Says what the app kept with the value with which a parameter begins: then the app can tell of every command of the
+    /// run before whether it took effect, also of those without an outcome.
+    pub fn kept<E: Element>(&mut self, parameter: Steered<E>, kept: Kept) -> &mut Self {
+        self.kept_at(parameter.place, kept)
+    }
+
+    /// As [`kept`](Self::kept), for the parameter at a position, in the order of declaration.
+    pub fn kept_at(&mut self, place: usize, kept: Kept) -> &mut Self {
+        self.kept.insert(place, kept);
+        self
     }
 
     /// Returns whether it has no parameter.
@@ -123,7 +138,9 @@ impl SteeringBuilder {
         let values: Vec<_> =
             declared.iter().map(|it| (it.parameter.name.clone(), it.value.clone())).collect();
         // Values in memory end with their process: a command of the earlier run without an outcome is uncertain.
-        let standings = declared.into_iter().map(|declared| Standing { declared, kept: Kept::Nothing });
+        let kept = |place: usize| self.kept.get(&place).copied().unwrap_or(Kept::Nothing);
+        let standings = declared.into_iter().enumerate();
+        let standings = standings.map(|(place, declared)| Standing { declared, kept: kept(place) });
         let config = Config { app: app.clone(), epoch, policy };
         let core = recovery.start(config, standings.collect())?;
         let key = self.keys.as_ref().map(Keys::public);

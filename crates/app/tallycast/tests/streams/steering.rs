@@ -11,8 +11,8 @@ use std::time::Duration;
 use support::wait_until;
 use tallycast::cyclic::{AppReport, CycleResult};
 use tallycast::steering::{
-    Answer, Applied, Conclusion, Log, LogError, Mark, News, Parameter, Policy, Record, Remote, Rule, Scope,
-    SetOptions, SteeringError, Totals, Value, find, read_log,
+    Answer, Applied, Conclusion, Kept, Log, LogError, Mark, News, Parameter, Policy, Record, Remote, Rule,
+    Scope, SetOptions, SteeringError, Totals, Value, find, read_log,
 };
 use tallycast::udt::{Connection, Lifetime, Options};
 use tallycast::{Bus, Event, StreamName};
@@ -323,6 +323,27 @@ fn actuator() {
     }
 }
 
+/// Runs in a process of its own: an app that keeps each value in a file, and dies before it says that a change is done.
+#[test]
+fn keeper() {
+    let Some(folder) = std::env::var_os(VICTIM).map(PathBuf::from) else { return };
+    let bus: Bus = std::env::var("TALLYCAST_TEST_BUS").unwrap().parse().unwrap();
+    let mut builder = node(&bus).steering(APP);
+    builder.listen(Ipv4Addr::LOCALHOST.into(), Some(0)).log(folder.join("rod.log"));
+    builder.policy(Policy::parse("allow anyone steer **").unwrap());
+    let position = builder.parameter(Parameter::new("position", 0_u64));
+    builder.kept(position, Kept::Unchanged);
+    let mut steering = builder.open(tallycast::Epoch { start_ns: 1, incarnation: 1 }).unwrap();
+    std::fs::write(folder.join("address"), steering.address().to_string()).unwrap();
+    for index in 0.. {
+        if let [change] = steering.step(index, tallycast::now()) {
+            std::fs::write(folder.join("kept"), format!("{}", change.kept)).unwrap();
+            std::process::exit(1);
+        }
+        thread::yield_now();
+    }
+}
+
 /// A process that is killed at the end.
 struct Killed(std::process::Child);
 
@@ -333,12 +354,16 @@ impl Drop for Killed {
     }
 }
 
-/// Starts the app in a process of its own and connects to it.
 fn start_actuator(bus: &str, folder: &Path) -> (Killed, Remote) {
+    start_process("actuator", bus, folder)
+}
+
+/// Starts an app in a process of its own and connects to it.
+fn start_process(app: &str, bus: &str, folder: &Path) -> (Killed, Remote) {
     let address = folder.join("address");
     let _ = std::fs::remove_file(&address);
     let mut command = std::process::Command::new(std::env::current_exe().unwrap());
-    command.args(["steering::actuator", "--exact", "--nocapture"]);
+    command.args([&format!("steering::{app}"), "--exact", "--nocapture"]);
     command.env(VICTIM, folder).env("TALLYCAST_TEST_BUS", bus);
     let process = Killed(command.stdout(std::process::Stdio::null()).spawn().unwrap());
     let remote = wait_until("the app's address", || {
@@ -469,6 +494,35 @@ fn a_value_read_back_that_the_parameter_cannot_have_is_uncertain_and_one_without
         assert_eq!(steering.value(gain)[0].to_bits(), value.to_bits(), "as it was asked for");
     }
     assert_eq!(steering.close().uncertain, 2);
+}
+
+#[test]
+fn an_app_that_keeps_values_can_tell_of_a_command_that_a_crash_left_open() {
+    let (folder, bus) = (logs(), support::ports::private_bus());
+    let (_process, mut remote) = start_process("keeper", &bus, folder.path());
+    assert_eq!(
+        set(&mut remote, "position", Value::scalar(7_u64)),
+        Conclusion::Uncertain,
+        "no other run tells"
+    );
+    let kept: Kept = std::fs::read_to_string(folder.path().join("kept")).unwrap().parse().unwrap();
+    let mut builder = node(&bus.parse().unwrap()).steering(APP);
+    builder.listen(Ipv4Addr::LOCALHOST.into(), Some(0)).log(log(&folder));
+    let position = builder.parameter(Parameter::new("position", 7_u64));
+    builder.kept(position, kept).policy(Policy::parse("allow anyone steer **").unwrap());
+    let steering = builder.open(tallycast::Epoch { start_ns: 2, incarnation: 2 }).unwrap();
+    let totals = steering.close();
+    assert_eq!((totals.received, totals.applied, totals.uncertain), (1, 1, 0));
+    assert!(totals.holds());
+    let outcomes: Vec<_> = records(&log(&folder))
+        .into_iter()
+        .filter_map(|record| match record {
+            Record::Outcome { answer: Answer::Applied(applied), .. } => Some(applied),
+            _ => None,
+        })
+        .collect();
+    let [Applied { epoch, revision: 1, .. }] = &outcomes[..] else { panic!("{outcomes:?}") };
+    assert_eq!(epoch.start_ns, 1, "in the run that took the command");
 }
 
 #[test]

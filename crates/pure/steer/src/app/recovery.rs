@@ -6,10 +6,9 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use sample::StreamName;
-use units::Epoch;
 
 use super::memory::{Entry, Memory, State};
-use super::{App, Config, Declared, MAX_REMEMBERED};
+use super::{App, Config, Declared, Kept, MAX_REMEMBERED};
 use crate::command::Fingerprint;
 use crate::parameter::ParameterError;
 use crate::record::Record;
@@ -29,26 +28,6 @@ pub struct Standing {
     pub declared: Declared,
     /// What the app kept with the value.
     pub kept: Kept,
-}
-
-/// What an app keeps with the value of a parameter, over restarts.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kept {
-    /// Nothing, or not in one write with the value.
-    Nothing,
-    /// That no command has changed it.
-    Unchanged,
-    /// The last command that changed it.
-    Change {
-        /// The command.
-        id: CommandId,
-        /// Revision that it made: that of the [`crate::Effect`].
-        revision: u64,
-        /// Epoch of the app's stream at its step boundary.
-        epoch: Epoch,
-        /// Index of the first sample in which the change was.
-        index: u64,
-    },
 }
 
 /// What a log says, gathered record by record. It begins with the first record, or with a checkpoint; of what is before
