@@ -22,6 +22,7 @@ pub use values::ElementReader;
 use crate::{Block, Schema};
 use pyramid::Pyramid;
 use tail::Tail;
+pub(crate) use timeline::index_at;
 use timeline::{Step, Timeline};
 
 /// Sizes of an [`Envelope`].

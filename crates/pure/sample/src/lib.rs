@@ -10,6 +10,7 @@ mod pattern;
 mod picture;
 mod schema;
 mod selection;
+mod waterfall;
 
 pub use block::{Block, WrongElement};
 pub use buffer::{Foreign, SampleBuffer, SparePool};
@@ -22,3 +23,4 @@ pub use schema::{
     MAX_CHANNELS, MAX_ELEMENTS_PER_SAMPLE, MAX_NAME_BYTES, OWN_TIMES, PRIORITY_LABEL, TIMES_LABEL,
 };
 pub use selection::Selection;
+pub use waterfall::{BinReader, Waterfall, WaterfallColumn, WaterfallConfig, narrowest_column};

@@ -44,7 +44,7 @@ pub(super) enum Step {
 }
 
 /// Returns the first index at or after `time` when sample `anchor_index` was at `anchor`; 0 for all before.
-pub(super) fn index_at(rate: SampleRate, anchor_index: u64, anchor: WallTime, time: WallTime) -> u64 {
+pub(crate) fn index_at(rate: SampleRate, anchor_index: u64, anchor: WallTime, time: WallTime) -> u64 {
     let nanos = i128::from(time.as_nanos()) - i128::from(anchor.as_nanos());
     let (numerator, divisor) = (i128::from(rate.numerator()), i128::from(rate.denominator()) * 1_000_000_000);
     // Times are rounded down to whole nanoseconds, so the first sample not before `time` is the ceiling of
