@@ -3,12 +3,13 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use wire::{PictureFrame, ValuesFrame, ViewFrame};
+use wire::{PictureFrame, ValuesFrame, ViewFrame, WaterfallFrame};
 
 fuzz_target!(|bytes: &[u8]| {
     judge(bytes);
     judge_picture(bytes);
     judge_values(bytes);
+    judge_waterfall(bytes);
     let mut begun = bytes.to_vec();
     if begin(&mut begun).is_some() {
         judge(&begun);
@@ -65,4 +66,17 @@ fn begin(bytes: &mut [u8]) -> Option<()> {
     let counts = bytes.get_mut(12..16)?;
     counts.copy_from_slice(&[counts[0] % 4, 0, counts[2] % 4, 0]);
     Some(())
+}
+
+fn judge_waterfall(bytes: &[u8]) {
+    let Ok(waterfall) = WaterfallFrame::decode(bytes) else { return };
+    let again = encoded_waterfall(&waterfall);
+    let read = WaterfallFrame::decode(&again).expect("what was written can be read");
+    assert_eq!(encoded_waterfall(&read), again);
+}
+
+fn encoded_waterfall(waterfall: &WaterfallFrame) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    waterfall.encode(&mut bytes).expect("what was accepted is within the limits");
+    bytes
 }

@@ -11,7 +11,7 @@ use libfuzzer_sys::fuzz_target;
 use serde_json::{Value, json};
 use tungstenite::client::IntoClientRequest;
 use tungstenite::{Message, WebSocket};
-use wire::{PictureFrame, ValuesFrame, ViewFrame};
+use wire::{PictureFrame, ValuesFrame, ViewFrame, WaterfallFrame};
 
 /// The view that shows that the monitor still responds.
 const SURE: u32 = u32::MAX;
@@ -78,6 +78,9 @@ fn decoded(bytes: &[u8]) -> (u32, u32) {
     }
     if let Ok(values) = ValuesFrame::decode(bytes) {
         return (values.frame, values.view);
+    }
+    if let Ok(waterfall) = WaterfallFrame::decode(bytes) {
+        return (waterfall.frame, waterfall.view);
     }
     let frame = ViewFrame::decode(bytes).expect("a frame of the page's protocol");
     (frame.frame, frame.view)

@@ -13,6 +13,7 @@ mod picture;
 #[cfg(test)]
 mod tests;
 mod values;
+mod waterfall;
 
 use ledger::{Outcome, Stage};
 use units::WallTime;
@@ -24,6 +25,7 @@ pub use extremes::Extremes;
 pub use means::MeanShare;
 pub use picture::{MAX_PICTURE_PIXELS, Obstacle, PictureFrame, PictureSample};
 pub use values::{MAX_ROW_VALUES, ValueRow, ValueSample, Values, ValuesFrame};
+pub use waterfall::{MAX_WATERFALL_VALUES, WaterfallFrame};
 
 /// The first two bytes of a frame, `TP`.
 pub const PAGE_MAGIC: u16 = 0x5054;
@@ -40,6 +42,7 @@ pub const MAX_PAGE_GAPS: usize = 4_096;
 const KIND_VIEW: u8 = 1;
 const KIND_PICTURE: u8 = 2;
 const KIND_VALUES: u8 = 3;
+const KIND_WATERFALL: u8 = 4;
 const FLAG_LIVE: u16 = 1;
 const FLAG_THINNED_FURTHER: u16 = 2;
 const MODE_COLUMNS: u8 = 0;

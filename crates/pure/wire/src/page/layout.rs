@@ -180,3 +180,39 @@ layout! {
         value: [u8; 8],
     }
 }
+
+layout! {
+    /// Head of a frame that shows vectors over time.
+    Waterfall {
+        magic: U16,
+        version: u8,
+        kind: u8,
+        frame: U32,
+        view: U32,
+        state: u8,
+        waterfall_flags: u8,
+        waterfall_reserved: U16,
+        now_ns: I64,
+        first_column: I64,
+        column_ns: U64,
+        column_count: U32,
+        sent_columns: U32,
+        bins: U32,
+        bin_elements: U32,
+        elements: U32,
+        rows: U32,
+        planes: U32,
+        dropped_frames: U32,
+        live_memory_from_ns: I64,
+    }
+}
+
+layout! {
+    /// One column of a waterfall, before the values of all.
+    WaterfallColumn {
+        place: U32,
+        present: U32,
+        expected: U32,
+        column_reserved: U32,
+    }
+}

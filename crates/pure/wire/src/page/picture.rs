@@ -77,6 +77,8 @@ pub enum Obstacle {
     TooLarge = 1,
     /// Other channels take all memory that there is for pictures.
     NoRoom = 2,
+    /// The newest sample of before the first request was not kept, and none has come since.
+    Unasked = 3,
 }
 
 impl PictureFrame {
@@ -168,6 +170,7 @@ impl PictureFrame {
             0 => None,
             1 => Some(Obstacle::TooLarge),
             2 => Some(Obstacle::NoRoom),
+            3 => Some(Obstacle::Unasked),
             value => return Err(PageFrameError::Unknown { field: "obstacle", value: value.into() }),
         };
         let time = |nanos: i64| Some(WallTime::from_nanos(nanos)).filter(|_| nanos != NO_TIME);

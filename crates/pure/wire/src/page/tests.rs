@@ -332,6 +332,8 @@ fn the_page_and_the_layout_agree() {
         ("Values", layout::Values::FIELDS),
         ("Row", layout::Row::FIELDS),
         ("Value", layout::Value::FIELDS),
+        ("Waterfall", layout::Waterfall::FIELDS),
+        ("Waterfall column", layout::WaterfallColumn::FIELDS),
     ];
     for (name, fields) in layouts {
         let heading = format!("### {name}\n");
@@ -348,6 +350,7 @@ fn the_page_and_the_layout_agree() {
         ("gaps", MAX_PAGE_GAPS),
         ("pixels of a picture", MAX_PICTURE_PIXELS as usize),
         ("values of a row", MAX_ROW_VALUES),
+        ("values of a waterfall", MAX_WATERFALL_VALUES as usize),
     ] {
         assert!(PAGE.contains(&format!("| {name} | {value} |")), "the limit of {name} is {value}");
     }
