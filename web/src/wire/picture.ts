@@ -27,8 +27,8 @@ const NO_TIME = -(2n ** 63n);
 const LAST_STEP = 255;
 
 /** Reason why the server keeps no samples of a channel. */
-export type Obstacle = 'too large' | 'no room';
-const OBSTACLES: readonly (Obstacle | null)[] = [null, 'too large', 'no room'];
+export type Obstacle = 'too large' | 'no room' | 'unasked';
+const OBSTACLES: readonly (Obstacle | null)[] = [null, 'too large', 'no room', 'unasked'];
 
 /** One sample of one channel, as a matrix of pixels. */
 export interface Sample {

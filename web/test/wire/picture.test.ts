@@ -56,7 +56,7 @@ describe('pictures', () => {
     ['trace state', 12, (view) => view.setUint8(12, 4)],
     ['picture form', 13, (view) => view.setUint8(13, 3)],
     ['flags', 14, (view) => view.setUint8(14, 8)],
-    ['obstacle', 15, (view) => view.setUint8(15, 3)],
+    ['obstacle', 15, (view) => view.setUint8(15, 4)],
     ['sample', 24, (view) => view.setBigInt64(24, -(2n ** 63n), true)],
     ['picture size', 48, (view) => view.setUint32(48, 2, true)],
     ['picture size', 64, (view) => view.setUint32(64, 0, true)],
@@ -104,7 +104,7 @@ describe('golden pictures', () => {
     const [low, high] = [ends.getFloat64(72, true), ends.getFloat64(80, true)];
     const steps = read?.values instanceof Float64Array ? Uint8Array.from(read.values, (value) => Math.round(((value - low) / (high - low)) * 255)) : null;
     const again = encodePicture({
-      ...frame, state: ['ok', 'unknown', 'stale', 'ended'].indexOf(frame.state), obstacle: [null, 'too large', 'no room'].indexOf(frame.obstacle),
+      ...frame, state: ['ok', 'unknown', 'stale', 'ended'].indexOf(frame.state), obstacle: [null, 'too large', 'no room', 'unasked'].indexOf(frame.obstacle),
       flags: Number(frame.live) + 2 * Number(frame.slow) + 4 * Number(frame.isMax),
       sample: read === null ? null : { ...read, low, high, pixels: steps ?? Float32Array.from(read.values) },
     });

@@ -94,12 +94,13 @@ impl StreamMemory {
         let schema = &info.schema;
         let first = |channel| schema.channel_elements(channel).start;
         let eager: Vec<usize> = (0..schema.channels.len().min(MAX_EAGER_ELEMENTS)).map(first).collect();
+        let pictures = Pictures::new(schema, budget.pictures.clone());
         let mut memory = Self {
             info,
             gaps: GapMap::default(),
             account: None,
             envelopes: BTreeMap::new(),
-            pictures: Pictures::new(budget.pictures.clone()),
+            pictures,
             newest_sample: Newest::default(),
             budget,
             timeless: Vec::new(),
