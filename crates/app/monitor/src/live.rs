@@ -30,7 +30,9 @@ use crate::revocation::{CLOSE_PATIENCE, CloseReason, revoked};
 use crate::server_info::ServerInfo;
 use crate::shared::Shared;
 use crate::stored::{HistoryStore, StoreFailure, StoredRequest, StoredSpan};
-use crate::viewer::{MAX_VIEWS, PageMessage, Scenery, StoreQuestion, Viewer, confirmed_by};
+use crate::viewer::{
+    MAX_VIEWS, PageMessage, SampleAnswer, SampleQuestion, Scenery, StoreQuestion, Viewer, confirmed_by,
+};
 use crate::viewers::ViewerSlot;
 
 /// Frames that are made within this time are of one moment.
@@ -46,8 +48,34 @@ const UNREADABLE: &str = "what came cannot be read: send UTF-8 text, see docs/pr
 /// Error for a closed connection; the cause does not matter, the page reconnects by itself.
 struct Gone;
 
-/// Answers of the store to the questions of one view.
-type Answers = Vec<Answer>;
+/// Answers of the store to questions of the views.
+enum Answers {
+    Spans(Vec<Answer>),
+    Samples(Vec<SampleAnswer>),
+}
+
+/// Questions to the store.
+enum Questions {
+    Spans(Vec<StoreQuestion>),
+    Samples(Vec<SampleQuestion>),
+}
+
+impl Questions {
+    fn is_empty(&self) -> bool {
+        match self {
+            Self::Spans(questions) => questions.is_empty(),
+            Self::Samples(questions) => questions.is_empty(),
+        }
+    }
+
+    /// Asks the store. May take long.
+    fn answer(self, store: &dyn HistoryStore) -> Answers {
+        match self {
+            Self::Spans(all) => Answers::Spans(all.into_iter().map(|it| answer_of(store, it)).collect()),
+            Self::Samples(all) => Answers::Samples(all.into_iter().map(|it| it.answer(store)).collect()),
+        }
+    }
+}
 
 /// Serves one viewer until it leaves.
 pub(crate) async fn serve(socket: WebSocket, shared: Arc<Shared>, slot: ViewerSlot, visitor: Visitor) {
@@ -305,34 +333,41 @@ impl Connection {
     /// Asks the store for what live memory does not reach, without waiting for it.
     fn ask_store(&mut self) {
         let Some(store) = &self.shared.store else { return };
-        let questions = self.viewer.questions(scenery(&self.shared));
-        if questions.is_empty() {
-            return;
+        let spans = Questions::Spans(self.viewer.questions(scenery(&self.shared)));
+        let samples = Questions::Samples(self.viewer.sample_questions(scenery(&self.shared)));
+        for questions in [spans, samples].into_iter().filter(|questions| !questions.is_empty()) {
+            let (store, reads) = (Arc::clone(store), Arc::clone(&self.shared.store_reads));
+            let answer = self.answer.clone();
+            tokio::spawn(async move {
+                // Reserve room for the answer first: a page that accepts no data must not hold a turn that others wait
+                // for. There is no room once the viewer has gone.
+                let Ok(place) = answer.reserve_owned().await else { return };
+                let Ok(_turn) = reads.acquire_owned().await else { return };
+                if let Ok(answers) = tokio::task::spawn_blocking(move || questions.answer(&*store)).await {
+                    place.send(answers);
+                }
+            });
         }
-        let (store, reads) = (Arc::clone(store), Arc::clone(&self.shared.store_reads));
-        let answer = self.answer.clone();
-        tokio::spawn(async move {
-            // Reserve room for the answer first: a page that accepts no data must not hold a turn that others wait
-            // for. There is no room once the viewer has gone.
-            let Ok(place) = answer.reserve_owned().await else { return };
-            let Ok(_turn) = reads.acquire_owned().await else { return };
-            let reading = move || questions.into_iter().map(|it| answer_of(&*store, it)).collect();
-            if let Ok(answers) = tokio::task::spawn_blocking(reading).await {
-                place.send(answers);
-            }
-        });
     }
 
     async fn take(&mut self, answers: Answers) -> Result<(), Gone> {
         let mut failure = None;
-        let answers = answers.into_iter().map(|(question, span)| {
-            let span = span.unwrap_or_else(|error| {
-                failure = Some(error.to_string());
-                None
-            });
-            (question, span)
-        });
-        self.viewer.stored(answers.collect());
+        match answers {
+            Answers::Spans(answers) => {
+                let answers = answers.into_iter().map(|(question, span)| {
+                    let span = span.unwrap_or_else(|error| {
+                        failure = Some(error.to_string());
+                        None
+                    });
+                    (question, span)
+                });
+                self.viewer.stored(answers.collect());
+            }
+            Answers::Samples(answers) => {
+                failure = answers.iter().find_map(|it| it.failure.as_ref()).map(ToString::to_string);
+                self.viewer.took_samples(answers);
+            }
+        }
         match failure {
             Some(failure) => self.note(&failure).await,
             None => Ok(()),

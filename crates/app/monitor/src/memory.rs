@@ -6,6 +6,7 @@
 pub(crate) mod newest;
 mod pace;
 pub(crate) mod pictures;
+pub(crate) mod waterfalls;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,6 +22,7 @@ use crate::gap_map::{GapMap, KnownGap};
 use newest::Newest;
 use pace::{LagMeter, LossHours, RateMeter};
 use pictures::{PictureBudget, Pictures};
+use waterfalls::{WaterfallBudget, Waterfalls};
 
 /// Maximum number of elements that are remembered from the beginning of a stream: the first of each channel.
 const MAX_EAGER_ELEMENTS: usize = 64;
@@ -74,6 +76,7 @@ pub(crate) struct StreamMemory {
     pub(crate) pictures: Pictures,
     /// The newest sample, whole.
     pub(crate) newest_sample: Newest,
+    pub(crate) waterfalls: Waterfalls,
     budget: Budget,
     timeless: Vec<StreamGap>,
     /// Time of the oldest sample received.
@@ -95,6 +98,7 @@ impl StreamMemory {
         let first = |channel| schema.channel_elements(channel).start;
         let eager: Vec<usize> = (0..schema.channels.len().min(MAX_EAGER_ELEMENTS)).map(first).collect();
         let pictures = Pictures::new(schema, budget.pictures.clone());
+        let waterfalls = Waterfalls::new(schema, budget.waterfalls.clone());
         let mut memory = Self {
             info,
             gaps: GapMap::default(),
@@ -102,6 +106,7 @@ impl StreamMemory {
             envelopes: BTreeMap::new(),
             pictures,
             newest_sample: Newest::default(),
+            waterfalls,
             budget,
             timeless: Vec::new(),
             first: None,
@@ -143,6 +148,7 @@ impl StreamMemory {
         self.envelopes.values_mut().for_each(|envelope| envelope.push(block));
         self.pictures.push(block, now);
         self.newest_sample.push(block, now);
+        self.waterfalls.push(block, now);
         self.first.get_or_insert(block.t0);
         let newest = block.time_of(block.next_index() - 1);
         let before = self.newest.map_or(newest, |(before, _)| before);
@@ -314,16 +320,21 @@ impl Drop for StreamMemory {
     }
 }
 
-/// Number of further envelopes allowed, and the memory left for pictures, over all streams.
+/// Number of further envelopes allowed, and the memory left for pictures and waterfalls, over all streams.
 #[derive(Clone, Debug)]
 pub(crate) struct Budget {
     envelopes: Arc<AtomicUsize>,
     pictures: PictureBudget,
+    waterfalls: WaterfallBudget,
 }
 
 impl Default for Budget {
     fn default() -> Self {
-        Self { envelopes: Arc::new(AtomicUsize::new(MAX_ENVELOPES)), pictures: PictureBudget::default() }
+        Self {
+            envelopes: Arc::new(AtomicUsize::new(MAX_ENVELOPES)),
+            pictures: PictureBudget::default(),
+            waterfalls: WaterfallBudget::default(),
+        }
     }
 }
 

@@ -23,7 +23,7 @@ pub(crate) const MAX_TRACES: usize = 100;
 /// The most columns of all traces of one view together, 4 MB a frame; a view beyond is thinned further.
 const MAX_VIEW_COLUMNS: u64 = 1 << 18;
 /// Maximum span of a view: ten years, which keeps all times within their range.
-const MAX_SPAN_NS: i64 = 10 * 366 * 86_400 * 1_000_000_000;
+pub(crate) const MAX_SPAN_NS: i64 = 10 * 366 * 86_400 * 1_000_000_000;
 
 /// A trace as requested by a page.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Deserialize)]

@@ -13,8 +13,10 @@ mod pace;
 mod pictures;
 mod questions;
 mod rendition;
+mod sample_questions;
 mod trace;
 mod values;
+mod waterfalls;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -34,10 +36,12 @@ use pace::{Allowance, Pace};
 use pictures::{PictureRequest, PictureView};
 use rendition::{Rendition, Series};
 use values::{TableView, ValuesRequest};
+use waterfalls::{WaterfallRequest, WaterfallView};
 
 pub(crate) use delivery::{MAX_CONFIRMED, MAX_UNDER_WAY, confirmed_by};
 pub(crate) use questions::StoreQuestion;
 pub(crate) use rendition::{RenditionCounts, Renditions};
+pub(crate) use sample_questions::{SampleAnswer, SampleQuestion};
 
 /// The most views of one viewer.
 pub(crate) const MAX_VIEWS: usize = 64;
@@ -52,6 +56,8 @@ pub(crate) enum PageMessage {
     Picture(PictureRequest),
     /// Show the newest values of these channels.
     Values(ValuesRequest),
+    /// Show the samples of a channel over time.
+    Waterfall(WaterfallRequest),
     /// Close this view.
     Close { view: u32 },
     /// Visibility of the page.
@@ -73,6 +79,7 @@ impl PageMessage {
             Self::View(request) => (request.traces.as_mut_slice(), None),
             Self::Values(request) => (request.traces.as_mut_slice(), None),
             Self::Picture(request) => (Default::default(), Some(&mut request.stream)),
+            Self::Waterfall(request) => (Default::default(), Some(&mut request.stream)),
             Self::WatchAccount { stream } => (Default::default(), stream.as_mut()),
             Self::Close { .. } | Self::Visible { .. } | Self::Shown { .. } => (Default::default(), None),
         };
@@ -88,6 +95,7 @@ impl PageMessage {
                 Err(format!("a message confirms at most {MAX_CONFIRMED} frames, not {}", frames.len()))
             }
             Self::Values(request) => request.check(),
+            Self::Waterfall(request) => request.check(),
             Self::Close { .. } | Self::Visible { .. } | Self::Shown { .. } | Self::WatchAccount { .. } => {
                 Ok(())
             }
@@ -102,7 +110,8 @@ pub(crate) struct Viewer {
     views: BTreeMap<u32, View>,
     /// Views of whole samples.
     pictures: BTreeMap<u32, PictureView>,
-    /// Tables; a number is in one of the three.
+    waterfalls: BTreeMap<u32, WaterfallView>,
+    /// Tables; a number is in one of the four.
     tables: BTreeMap<u32, TableView>,
     pub(crate) visible: bool,
     pub(crate) watched: Option<String>,
@@ -172,6 +181,7 @@ impl Viewer {
             number,
             views: BTreeMap::new(),
             pictures: BTreeMap::new(),
+            waterfalls: BTreeMap::new(),
             tables: BTreeMap::new(),
             visible: true,
             watched: None,
@@ -194,10 +204,9 @@ impl Viewer {
         match message {
             PageMessage::View(request) => return self.show(request),
             PageMessage::Picture(request) => return self.picture(request),
+            PageMessage::Waterfall(request) => return self.waterfall(request),
             PageMessage::Values(request) => return self.table(request),
-            PageMessage::Close { view } => {
-                self.take_delivery(view);
-            }
+            PageMessage::Close { view } => drop(self.take_delivery(view)),
             PageMessage::Visible { visible } => self.visible = visible,
             PageMessage::Shown { frame, frames } => {
                 self.confirm(&frames);
@@ -239,8 +248,9 @@ impl Viewer {
     fn take_delivery(&mut self, view: u32) -> Option<Delivery> {
         let traces = self.views.remove(&view).map(|view| view.delivery);
         let picture = self.pictures.remove(&view).map(|view| view.delivery);
+        let waterfall = self.waterfalls.remove(&view).map(|view| view.delivery);
         let table = self.tables.remove(&view).map(|view| view.delivery);
-        traces.or(picture).or(table)
+        traces.or(picture).or(waterfall).or(table)
     }
 
     /// Returns the numbers of all views.
@@ -263,7 +273,8 @@ impl Viewer {
         let tables = self.tables.values().flat_map(|view| &view.request.traces);
         let tables = tables.map(|trace| trace.stream.as_str());
         let traces = traces.map(|trace| trace.request.stream.as_str());
-        traces.chain(pictures).chain(tables).chain(self.watched.as_deref())
+        let waterfalls = self.waterfalls.values().map(|view| view.request.stream.as_str());
+        traces.chain(pictures).chain(waterfalls).chain(tables).chain(self.watched.as_deref())
     }
 
     /// Returns whether there is anything to make frames of.
@@ -284,15 +295,13 @@ impl Viewer {
         let mut numbers: Vec<u32> = due.map(|(number, _)| number).collect();
         numbers.sort_unstable_by_key(|number| (*number < turn, *number));
         for number in numbers {
-            if !self.views.contains_key(&number) {
-                let is_table = self.tables.contains_key(&number);
-                let make = if is_table { Self::table_frame } else { Self::picture_frame };
-                if let Some(bytes) = make(self, number, scenery) {
-                    return Some(bytes);
+            let Some(view) = self.views.get_mut(&number) else {
+                let frame = self.other_frame(number, scenery);
+                if frame.is_some() {
+                    return frame;
                 }
                 continue;
-            }
-            let view = self.views.get_mut(&number).expect("listed a moment ago");
+            };
             let Some(due) = view.due(scenery) else { continue };
             if view.delivery.under_way.len() >= MAX_UNDER_WAY || self.allowance.is_spent(now) {
                 view.delivery.next_at = Some(now + Pace::FRAME);
@@ -307,6 +316,17 @@ impl Viewer {
             return Some(self.make(number, due, scenery));
         }
         None
+    }
+
+    /// Makes the next frame of a view that is not one of traces, if one is due.
+    fn other_frame(&mut self, number: u32, scenery: Scenery<'_>) -> Option<Vec<u8>> {
+        if self.pictures.contains_key(&number) {
+            self.picture_frame(number, scenery)
+        } else if self.waterfalls.contains_key(&number) {
+            self.waterfall_frame(number, scenery)
+        } else {
+            self.table_frame(number, scenery)
+        }
     }
 
     fn make(&mut self, number: u32, due: FrameDue, scenery: Scenery<'_>) -> Vec<u8> {
@@ -342,8 +362,9 @@ impl Viewer {
         let Some(number) = self.made else { return };
         let traces = self.views.get_mut(&number).map(|view| &mut view.delivery);
         let picture = self.pictures.get_mut(&number).map(|view| &mut view.delivery);
+        let waterfall = self.waterfalls.get_mut(&number).map(|view| &mut view.delivery);
         let table = self.tables.get_mut(&number).map(|view| &mut view.delivery);
-        if let Some(delivery) = traces.or(picture).or(table) {
+        if let Some(delivery) = traces.or(picture).or(waterfall).or(table) {
             delivery.next_at = delivery.next_at.map(|at| at + Pace::extra(cost));
         }
     }
@@ -356,6 +377,7 @@ impl Viewer {
             view.count_losses(&grid, scenery, &mut self.lost);
         }
         self.pictures.values_mut().for_each(|view| view.count_losses(scenery, &mut self.lost));
+        self.waterfalls.values_mut().for_each(|view| view.count_losses(scenery, &mut self.lost));
     }
 
     /// Returns the elements shown to this viewer and never shown, in the form of the page's protocol.

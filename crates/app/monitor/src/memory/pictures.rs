@@ -175,7 +175,7 @@ impl Drop for Pictures {
 
 impl WholeSample {
     /// Copies a channel of a sample, counted from the block's first.
-    fn of(block: &Block, sample: u64, channel: usize) -> Self {
+    pub(crate) fn of(block: &Block, sample: u64, channel: usize) -> Self {
         let (elements, size) = (block.schema.channel_elements(channel), block.schema.dtype.size_bytes());
         let per_sample = u64::from(block.schema.elements_per_sample());
         let first = sample * per_sample + elements.start as u64;

@@ -58,8 +58,9 @@ impl Viewer {
         for frame in frames {
             let views = self.views.values_mut().map(|view| &mut view.delivery);
             let pictures = self.pictures.values_mut().map(|view| &mut view.delivery);
+            let waterfalls = self.waterfalls.values_mut().map(|view| &mut view.delivery);
             let tables = self.tables.values_mut().map(|view| &mut view.delivery);
-            let mut deliveries = views.chain(pictures).chain(tables);
+            let mut deliveries = views.chain(pictures).chain(waterfalls).chain(tables);
             let confirmed = deliveries.any(|delivery| delivery.confirm(*frame));
             self.shown += u32::from(confirmed);
         }
@@ -69,8 +70,9 @@ impl Viewer {
     pub(super) fn deliveries(&self) -> impl Iterator<Item = (u32, &Delivery)> {
         let views = self.views.iter().map(|(number, view)| (*number, &view.delivery));
         let pictures = self.pictures.iter().map(|(number, view)| (*number, &view.delivery));
+        let waterfalls = self.waterfalls.iter().map(|(number, view)| (*number, &view.delivery));
         let tables = self.tables.iter().map(|(number, view)| (*number, &view.delivery));
-        views.chain(pictures).chain(tables)
+        views.chain(pictures).chain(waterfalls).chain(tables)
     }
 
     /// Returns when a frame may be due next.

@@ -55,16 +55,25 @@ pub(super) struct PictureView {
     counted_to: Option<u64>,
     /// One behind the number of the sample shown last.
     shown_to: Option<u64>,
+    /// The time that the store was asked for, and its newest sample up to then.
+    stored: Option<(WallTime, Option<StoredSample>)>,
 }
 
 /// Everything that a frame depends on; equal signatures make equal pictures.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Signature {
     state: TraceState,
-    /// Number of the sample, and its index, which another epoch may have, too.
-    sample: Option<(u64, u64)>,
+    /// Number of the sample, `None` of one of the store, and its index, which another epoch may have, too.
+    sample: Option<(Option<u64>, u64)>,
     obstacle: Option<Obstacle>,
     further: u32,
+}
+
+/// The newest sample that the store has up to a time.
+#[derive(Clone, Debug)]
+pub(super) struct StoredSample {
+    pub(super) sample: WholeSample,
+    pub(super) source: Source,
 }
 
 /// What a view shows now.
@@ -75,9 +84,10 @@ pub(super) struct Sight {
 }
 
 /// The channel that a sample is of.
-struct Source {
-    schema: Arc<Schema>,
-    channel: usize,
+#[derive(Clone, Debug)]
+pub(super) struct Source {
+    pub(super) schema: Arc<Schema>,
+    pub(super) channel: usize,
 }
 
 impl Viewer {
@@ -93,7 +103,7 @@ impl Viewer {
             Some(mut before) => {
                 let delivery = std::mem::take(&mut before.delivery);
                 let mut view = PictureView::new(request, delivery);
-                view.succeed(&before);
+                view.succeed(before);
                 view
             }
             None => PictureView::new(request, self.take_delivery(number).unwrap_or_default()),
@@ -106,9 +116,6 @@ impl Viewer {
     pub(super) fn picture_frame(&mut self, number: u32, scenery: Scenery<'_>) -> Option<Vec<u8>> {
         let now = scenery.now.steady;
         let view = self.pictures.get_mut(&number).expect("listed a moment ago");
-        if view.delivery.next_at.is_some_and(|at| now < at) {
-            return None;
-        }
         let sight = view.look(scenery)?;
         if view.delivery.under_way.len() >= MAX_UNDER_WAY || self.allowance.is_spent(now) {
             view.delivery.next_at = Some(now + Pace::FRAME);
@@ -130,14 +137,31 @@ impl Viewer {
 
 impl PictureView {
     pub(super) const fn new(request: PictureRequest, delivery: Delivery) -> Self {
-        Self { request, delivery, signature: None, counted_to: None, shown_to: None }
+        Self { request, delivery, signature: None, counted_to: None, shown_to: None, stored: None }
     }
 
     /// Takes over the counts of the view in whose place this one is, if it follows the same channel.
-    pub(super) fn succeed(&mut self, before: &Self) {
-        let of = |view: &Self| (view.request.stream.clone(), view.request.channel.clone(), view.follows());
-        if self.follows() && of(self) == of(before) {
+    pub(super) fn succeed(&mut self, before: Self) {
+        let is_same = self.request.names() == before.request.names();
+        if is_same && self.follows() && before.follows() {
             (self.counted_to, self.shown_to) = (before.counted_to, before.shown_to);
+        }
+        if is_same && self.request.end_ns == before.request.end_ns {
+            self.stored = before.stored;
+        }
+    }
+
+    /// Returns the end of the window if live memory has no sample of it and the store was not asked yet.
+    pub(super) fn needs_store(&self, scenery: Scenery<'_>) -> Option<WallTime> {
+        let has_none = self.stored.is_none() && self.sight(scenery, 1).sample.is_none();
+        has_none.then(|| self.request.end_ns.map_or(scenery.now.wall, WallTime::from_nanos))
+    }
+
+    /// Takes the store's answer for the samples up to `end`.
+    pub(super) fn answered(&mut self, end: WallTime, sample: Option<StoredSample>) {
+        let is_asked = self.request.end_ns.is_none_or(|asked| WallTime::from_nanos(asked) == end);
+        if is_asked {
+            self.stored = Some((end, sample));
         }
     }
 
@@ -152,7 +176,22 @@ impl PictureView {
         (self.signature != Some(sight.signature)).then_some(sight)
     }
 
+    /// Looks at live memory, and at what the store told if that has no sample.
     fn sight(&self, scenery: Scenery<'_>, further: u32) -> Sight {
+        let mut sight = self.live_sight(scenery, further);
+        if let (None, Some((_, Some(stored)))) = (&sight.sample, &self.stored) {
+            sight.signature.sample = Some((None, stored.sample.index));
+            if sight.signature.state == TraceState::Unknown {
+                // The publisher is gone, its recording is not.
+                sight.signature.state = TraceState::Ended;
+            }
+            sight.signature.obstacle = sight.signature.obstacle.filter(|it| *it != Obstacle::Unasked);
+            sight.sample = Some((stored.sample.clone(), stored.source.clone()));
+        }
+        sight
+    }
+
+    fn live_sight(&self, scenery: Scenery<'_>, further: u32) -> Sight {
         let unknown = Signature { state: TraceState::Unknown, sample: None, obstacle: None, further };
         let nothing = Sight { signature: unknown, sample: None, kept_from: None };
         let Some(slot) = scenery.history.stream(&self.request.stream) else { return nothing };
@@ -164,7 +203,7 @@ impl PictureView {
         let sample = memory.pictures.newest(channel, self.request.end_ns.map(WallTime::from_nanos)).cloned();
         let signature = Signature {
             state: state_of(memory.health(scenery.now)),
-            sample: sample.as_ref().map(|sample| (sample.number, sample.index)),
+            sample: sample.as_ref().map(|sample| (Some(sample.number), sample.index)),
             obstacle: memory.pictures.obstacle(channel),
             further,
         };
@@ -183,7 +222,7 @@ impl PictureView {
         scenery: Scenery<'_>,
     ) -> PictureFrame {
         let Sight { signature, sample, kept_from } = sight;
-        let number = sample.as_ref().map(|(sample, _)| sample.number);
+        let number = signature.sample.and_then(|(number, _)| number);
         let skipped = match (number, self.shown_to.filter(|_| self.follows())) {
             (Some(number), Some(shown_to)) => number.saturating_sub(shown_to),
             _ => 0,
@@ -232,6 +271,11 @@ impl PictureView {
 }
 
 impl PictureRequest {
+    /// Returns stream and channel.
+    pub(super) fn names(&self) -> (String, String) {
+        (self.stream.clone(), self.channel.clone())
+    }
+
     fn picture(&self, sample: &WholeSample, source: &Source, further: u32, skipped: u64) -> PictureSample {
         let channel = &source.schema.channels[source.channel];
         let shape = MatrixShape::of(channel);

@@ -16,6 +16,7 @@ use wire::ViewFrame;
 
 use super::kept::Kept;
 use super::pace::{MAX_FURTHER, Pace};
+use super::waterfalls::Falls;
 use super::{Scenery, Signature};
 use crate::view::{Stored, TraceRequest, ViewRequest};
 
@@ -29,6 +30,7 @@ const COARSENESSES: usize = MAX_FURTHER.trailing_zeros() as usize + 1;
 pub(crate) struct Renditions {
     /// By what is asked for.
     series: Mutex<HashMap<ViewRequest, Weak<Series>>>,
+    pub(super) falls: Falls,
     drawn: AtomicU64,
     encoded: AtomicU64,
     reused: AtomicU64,
@@ -99,6 +101,19 @@ impl Renditions {
         let series = Arc::new(Series::default());
         known.insert(subject, Arc::downgrade(&series));
         series
+    }
+
+    // Counts that nothing else is read by: no ordering is needed.
+    pub(super) fn count_drawn(&self) {
+        self.drawn.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn count_encoded(&self) {
+        self.encoded.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn count_reused(&self) {
+        self.reused.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Returns how much work the frames were.

@@ -87,3 +87,30 @@ fn a_page_sees_the_newest_field_whole_and_reduced() {
     let account = get(monitor.address(), "/api/account?stream=lab/plate").json();
     assert_eq!(account["elements"]["lost"], serde_json::json!({}));
 }
+
+#[test]
+fn a_page_sees_fields_over_time_each_column_once() {
+    let bus = bus();
+    let monitor = monitor(&bus);
+    let mut plate = Plate::open(&bus);
+    wait_until("a field", || {
+        plate.publish(1.0);
+        let catalogue = get(monitor.address(), "/api/streams").json();
+        catalogue["streams"].as_array().unwrap().iter().any(has_data).then_some(())
+    });
+    let mut page = Page::open(monitor.address());
+    let end = plate.t0.offset(3_600_000_000_000).as_nanos();
+    page.say(&format!(
+        r#"{{"type":"waterfall","view":1,"stream":"lab/plate","channel":"temperature","columns":1000,"bins":24,"span_ns":3600000000000,"end_ns":{end}}}"#
+    ));
+    let first = page.waterfall(|frame| frame.anew);
+    assert_eq!((first.bins, first.block, first.elements, first.rows), (24, 2, 48, 32));
+    assert!(!first.columns.is_empty(), "what was before the page came");
+    plate.publish(3.0);
+    // Of this width a column has 85 fields: it is sent again with the next one.
+    let next = page.waterfall(|frame| frame.columns.iter().any(|column| column.bins.contains(&5.0)));
+    assert!(!next.anew && next.columns.len() <= 2, "{} columns", next.columns.len());
+    page.say(r#"{"type":"waterfall","view":1,"stream":"lab/plate","channel":"temperature","columns":0,"bins":1,"span_ns":1,"end_ns":null}"#);
+    let note = page.text("note", |_| true);
+    assert!(note["text"].as_str().unwrap().contains("1 to 16384 columns and bins"), "{note}");
+}

@@ -13,7 +13,7 @@ use support::{WATCHDOG, Watchdog, http, wait_until};
 use tallycast::{Bus, Channel, Dtype, Node, WallTime};
 use tungstenite::client::IntoClientRequest;
 use tungstenite::{Message, WebSocket};
-use wire::{PictureFrame, ValuesFrame, ViewFrame};
+use wire::{PictureFrame, ValuesFrame, ViewFrame, WaterfallFrame};
 
 /// Time allowed for evidence of a loss: longer than a publisher that has it can be delayed.
 const SETTLE: Duration = Duration::from_secs(10);
@@ -165,6 +165,7 @@ pub(crate) enum Said {
     Frame(ViewFrame),
     Picture(PictureFrame),
     Values(ValuesFrame),
+    Waterfall(WaterfallFrame),
 }
 
 impl Page {
@@ -220,6 +221,9 @@ impl Page {
                 Message::Binary(bytes) if bytes[3] == 3 => {
                     return Said::Values(ValuesFrame::decode(&bytes).unwrap());
                 }
+                Message::Binary(bytes) if bytes[3] == 4 => {
+                    return Said::Waterfall(WaterfallFrame::decode(&bytes).unwrap());
+                }
                 Message::Binary(bytes) => return Said::Frame(ViewFrame::decode(&bytes).unwrap()),
                 Message::Ping(_) | Message::Pong(_) | Message::Frame(_) => {}
                 Message::Close(_) => panic!("the server closed the connection"),
@@ -234,7 +238,7 @@ impl Page {
             watchdog.check();
             match self.hear() {
                 Said::Json(said) if said["type"] == kind && is(&said) => return said,
-                Said::Json(_) | Said::Frame(_) | Said::Picture(_) | Said::Values(_) => {}
+                Said::Json(_) | Said::Frame(_) | Said::Picture(_) | Said::Values(_) | Said::Waterfall(_) => {}
             }
         }
     }
@@ -271,6 +275,18 @@ impl Page {
         loop {
             watchdog.check();
             let Said::Picture(frame) = self.hear() else { continue };
+            self.say(&format!(r#"{{"type":"shown","frame":{}}}"#, frame.frame));
+            if is(&frame) {
+                return frame;
+            }
+        }
+    }
+    /// Waits for a waterfall that satisfies `is`, and returns the credit of every one.
+    pub(crate) fn waterfall(&mut self, mut is: impl FnMut(&WaterfallFrame) -> bool) -> WaterfallFrame {
+        let watchdog = Watchdog::new("a waterfall");
+        loop {
+            watchdog.check();
+            let Said::Waterfall(frame) = self.hear() else { continue };
             self.say(&format!(r#"{{"type":"shown","frame":{}}}"#, frame.frame));
             if is(&frame) {
                 return frame;

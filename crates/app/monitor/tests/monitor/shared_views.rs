@@ -390,7 +390,7 @@ fn a_page_that_follows_another_view_leaves_the_first() {
     let next = loop {
         match page.hear() {
             Said::Json(said) if said["type"] == "shared_view" => break said,
-            Said::Json(_) | Said::Frame(_) | Said::Picture(_) | Said::Values(_) => {}
+            Said::Json(_) | Said::Frame(_) | Said::Picture(_) | Said::Values(_) | Said::Waterfall(_) => {}
         }
     };
     assert_eq!(next["document"]["name"], "heat");

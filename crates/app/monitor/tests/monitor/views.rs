@@ -106,7 +106,7 @@ fn a_viewer_that_confirms_nothing_is_dropped_for_and_hurts_nobody() {
     let told = loop {
         watchdog.check();
         match slow.hear() {
-            Said::Frame(_) | Said::Picture(_) | Said::Values(_) => frames += 1,
+            Said::Frame(_) | Said::Picture(_) | Said::Values(_) | Said::Waterfall(_) => frames += 1,
             Said::Json(said) if said["type"] == "browser" && said["dropped_frames"].as_u64() > Some(10) => {
                 break said;
             }
