@@ -10,6 +10,7 @@ import { fileURLToPath, pathToFileURL } from 'node:url';
 import { WebSocketServer } from 'ws';
 import { encodePicture } from './encode-picture.mjs';
 import { encodeValues } from './encode-values.mjs';
+import { encodeWaterfall } from './encode-waterfall.mjs';
 import { encodeView, meanShares } from './encode-view.mjs';
 import { FakeGraph, SHOWN } from './fake-graph.mjs';
 import { FakeViews, parse, visitorOf } from './fake-views.mjs';
@@ -18,7 +19,7 @@ import { fields, holesOf, indexAt, Injection, SECOND, signals } from './signals.
 /** @typedef {import('./signals.mjs').Signal} Signal */
 /** @typedef {{stream: string, channel: string}} Wanted */
 /** @typedef {{from: bigint, column: bigint, count: number}} Grid columns of equal width */
-/** @typedef {{view: number, traces: Wanted[], width: number, span: bigint, end: bigint | null, means: boolean, seen: string | null, inFlight: number[], picture?: any, table?: {sent: Map<number, string>}}} View `seen`: the holes of a past that was sent */
+/** @typedef {{view: number, traces: Wanted[], width: number, span: bigint, end: bigint | null, means: boolean, seen: string | null, inFlight: number[], picture?: any, waterfall?: any, table?: {sent: Map<number, string>}}} View `seen`: the holes of a past that was sent */
 
 const DIST = fileURLToPath(new URL('../dist/', import.meta.url));
 const TYPES = /** @type {Record<string, string>} */ ({
@@ -332,6 +333,7 @@ class Viewer {
     if (message.type === 'view') this.view(message);
     else if (message.type === 'picture') this.picture(message);
     else if (message.type === 'values') this.values(message);
+    else if (message.type === 'waterfall') this.waterfall(message);
     else if (message.type === 'close') this.views.delete(message.view);
     else if (message.type === 'visible') this.visible = message.visible;
     else if (message.type === 'watch_account') this.watch(message.stream);
@@ -415,6 +417,49 @@ class Viewer {
     if (before === null || changed.length > 0 || gone.length > 0) this.say({ type: 'alarms', whole: before === null, alarms: changed, gone });
   }
 
+  /** @param {any} m */
+  waterfall(m) {
+    const inFlight = this.views.get(m.view)?.inFlight ?? [];
+    const end = m.end_ns === null ? null : BigInt(m.end_ns);
+    this.views.set(m.view, { view: m.view, traces: [], width: 1, span: BigInt(m.span_ns), end, means: false, seen: null, inFlight, waterfall: { ...m, sent: null } });
+  }
+
+  /** The columns that the page does not have; of the samples of a column the last one stands for all. @param {View} view */
+  encodeWaterfall(view) {
+    const now = wallNow();
+    const m = view.waterfall;
+    const s = this.bus.find(m.stream);
+    const { element } = s ?? {};
+    const head = { frame: this.frame, view: view.view, now, first: 0n, columnNs: 1n, count: 0, columns: new Map() };
+    if (s === undefined || element === undefined || s.channels[0]?.name !== m.channel) return encodeWaterfall({ ...head, state: 1, flags: 4 });
+    const elements = s.shape?.at(-1) ?? 1;
+    const block = Math.ceil(elements / m.bins);
+    const bins = Math.ceil(elements / block);
+    const period = SECOND / BigInt(s.rate);
+    let columnNs = 1n << 20n;
+    while (columnNs * BigInt(m.columns) < view.span || columnNs * 16n < period || (view.span / columnNs) * BigInt(bins) > 262_144n) columnNs *= 2n;
+    const end = view.end ?? now;
+    const first = (end - view.span) / columnNs;
+    const count = Number((end - 1n) / columnNs + 1n - first);
+    const holes = this.bus.holes(s, end - view.span, end, now);
+    const columns = new Map();
+    for (let place = 0; place < count; place += 1) {
+      const from = (first + BigInt(place)) * columnNs;
+      const to = from + columnNs < end ? from + columnNs : end;
+      const [next, behind] = [indexAt(s, from), indexAt(s, to)];
+      const expected = Number(behind - next);
+      if (expected <= 0) continue;
+      const t = seconds(((behind - 1n) * SECOND) / BigInt(s.rate));
+      const missing = holes.some((hole) => hole.from < to && hole.to > from);
+      const values = missing ? [] : Array.from({ length: bins }, (_, bin) => element(t, 0, bin * block));
+      if (m.sent?.has(from) !== true || m.sent.get(from) !== expected) columns.set(place, { present: missing ? 0 : expected, expected, bins: values });
+    }
+    const flags = (view.end === null ? 1 : 0) + (m.sent === null ? 4 : 0);
+    m.sent ??= new Map();
+    for (const [place, { expected }] of columns) m.sent.set((first + BigInt(place)) * columnNs, expected);
+    return encodeWaterfall({ ...head, flags, first, columnNs, count, bins, block, elements, liveFrom: now - LIVE_MEMORY, columns });
+  }
+
   /** The newest sample as a picture; null where it was sent already. @param {View} view */
   encodePicture(view) {
     const now = wallNow();
@@ -445,9 +490,10 @@ class Viewer {
     this.beat += 1;
     if (this.beat % TABLE_EVERY === 0) this.alarms();
     for (const view of this.views.values()) {
-      if (view.inFlight.length >= 2 || (view.end !== null && view.picture === undefined && view.table === undefined && !this.changed(view, view.end))) continue;
-      if (view.picture !== undefined) {
-        const s = this.bus.find(view.picture.stream);
+      if (view.inFlight.length >= 2 || (view.end !== null && view.picture === undefined && view.waterfall === undefined && view.table === undefined && !this.changed(view, view.end))) continue;
+      const samples = view.picture ?? view.waterfall;
+      if (samples !== undefined) {
+        const s = this.bus.find(samples.stream);
         const index = s === undefined ? 'unknown' : String(indexAt(s, view.end ?? wallNow()));
         if (view.seen === index) continue;
         view.seen = index;
@@ -456,7 +502,7 @@ class Viewer {
       if (table === null) continue;
       this.frame += 1;
       view.inFlight.push(this.frame);
-      const bytes = table ?? (view.picture === undefined ? this.encode(view) : this.encodePicture(view));
+      const bytes = table ?? (view.waterfall !== undefined ? this.encodeWaterfall(view) : view.picture === undefined ? this.encode(view) : this.encodePicture(view));
       // More traces than there are.
       if (this.bus.spoil > 0 && this.frame % this.bus.spoil === 0) new DataView(bytes).setUint16(12, 0xffff, true);
       this.tally.frames += 1;

@@ -70,6 +70,7 @@ const STATES = {
   sharedpanel: { query: '?view=rod', act: (page) => page.keyboard.press('v') },
   sharedleft: { query: '?watch=', act: (page) => page.keyboard.press('ArrowLeft') },
   viewspanel: { query: GAPS, act: (page) => page.keyboard.press('v') },
+  waterfall: { options: { fields: true }, query: '?span=1min&plot=lab/spectrum:x;panel=waterfall&plot=plate/line:profile;panel=waterfall' },
   many: { query: `?span=10s${'&plot=test/hole:sine&plot=test/chirp:a&plot=w7x/ecrh/power:gyrotron 1'.repeat(8)}` },
   fields: { options: { fields: true }, query: FIELDS },
   alarms: { options: { alarms: true }, query: GAPS, act: (page) => page.keyboard.press('k') },

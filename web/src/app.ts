@@ -116,6 +116,7 @@ export class App {
       onFrame: (frame) => this.#onFrame(frame),
       onPicture: (frame) => this.#plots.onPicture(frame),
       onValues: (frame) => this.#plots.onValues(frame),
+      onWaterfall: (frame) => this.#plots.onWaterfall(frame),
       onMalformed: (reason) => this.#notices.toast(reason),
     });
     this.#top = new TopBar({

@@ -11,6 +11,7 @@ import { parseJson, writeJson, type Fields } from './wire/json';
 import { KeptColumns } from './wire/kept';
 import { decodePicture, isPicture, writePicture, type PictureFrame, type PictureRequest } from './wire/picture';
 import { decodeValues, isValues, writeValues, type ValuesFrame, type ValuesRequest } from './wire/values';
+import { decodeWaterfall, isWaterfall, writeWaterfall, type WaterfallFrame, type WaterfallRequest } from './wire/waterfall';
 import { readMessage, writeView, type ServerMessage, type ViewRequest } from './wire/messages';
 
 /** State of the connection. */
@@ -28,6 +29,8 @@ export interface Listener {
   onFrame(frame: ViewFrame): void;
   onPicture(frame: PictureFrame): void;
   onValues(frame: ValuesFrame): void;
+  /** Returns whether it fits the frames before it. */
+  onWaterfall(frame: WaterfallFrame): boolean;
   /** A frame or message that could not be read: counted and shown, never fatal. */
   onMalformed(reason: string): void;
 }
@@ -55,6 +58,7 @@ export class Live {
   #drawn: number[] = [];
   #confirm: ReturnType<typeof setTimeout> | undefined;
   readonly #kept = new KeptColumns();
+  readonly #waterfalls = new Set<number>();
   #account: string | null = null;
   #visible = true;
 
@@ -102,6 +106,12 @@ export class Live {
     this.#ask(request.view, writeValues(request));
   }
 
+  /** Asks for samples over time in a view, or changes what is asked for. */
+  setWaterfall(request: WaterfallRequest): void {
+    this.#waterfalls.add(request.view);
+    this.#ask(request.view, writeWaterfall(request));
+  }
+
   #ask(view: number, written: string): void {
     if (this.#views.get(view) === written) return;
     this.#views.set(view, written);
@@ -114,6 +124,7 @@ export class Live {
     if (this.#views.delete(view)) this.#send({ type: 'close', view });
     this.#pending.delete(view);
     this.#kept.forget(view);
+    this.#waterfalls.delete(view);
   }
 
   /** Tells the server whether the page is visible: to a hidden one it sends nothing. */
@@ -167,6 +178,7 @@ export class Live {
     try {
       if (data instanceof ArrayBuffer && isPicture(data)) this.#onPicture(decodePicture(data));
       else if (data instanceof ArrayBuffer && isValues(data)) this.#onValues(decodeValues(data));
+      else if (data instanceof ArrayBuffer && isWaterfall(data)) this.#onWaterfall(this.#decodeWaterfall(data));
       else if (data instanceof ArrayBuffer) this.#onFrame(this.#decode(data));
       else if (typeof data === 'string') this.listener.onMessage(readMessage(parseJson(data)));
     } catch (error) {
@@ -200,6 +212,26 @@ export class Live {
   #onValues(frame: ValuesFrame): void {
     if (this.#views.has(frame.view)) this.listener.onValues(frame);
     else this.shown(frame.frame);
+  }
+
+  #onWaterfall(frame: WaterfallFrame): void {
+    if (!this.#views.has(frame.view)) this.shown(frame.frame);
+    else if (!this.listener.onWaterfall(frame)) this.#askAgain([frame.view]);
+  }
+
+  /** A frame that cannot be read may have been of any waterfall: columns are sent once, so all are asked for again. */
+  #decodeWaterfall(data: ArrayBuffer): WaterfallFrame {
+    try {
+      return decodeWaterfall(data);
+    } catch (error) {
+      this.#askAgain(this.#waterfalls);
+      throw error;
+    }
+  }
+
+  #askAgain(views: Iterable<number>): void {
+    for (const view of views) this.#pending.add(view);
+    this.#sendPending();
   }
 
   /** A view whose frame does not fit is asked for again: then the server begins with all columns. */

@@ -36,6 +36,7 @@ import type { ViewFrame } from './wire/frame';
 import type { Stream, TraceRequest } from './wire/messages';
 import type { PictureFrame } from './wire/picture';
 import type { ValuesFrame } from './wire/values';
+import type { WaterfallFrame } from './wire/waterfall';
 
 /** Services that the plots need from the page. */
 export interface PlotsContext {
@@ -214,6 +215,20 @@ export class Plots {
     const at = this.#layout.plots.findIndex(({ panel }) => panel === 'alarms');
     if (at < 0) this.#add(plotOf([], 'alarms'));
     else this.show(at);
+  }
+
+  /** Takes columns of a waterfall from the server; returns whether they fit those before them. */
+  onWaterfall(frame: WaterfallFrame): boolean {
+    this.#credit(frame);
+    const panel = this.#grid.panels.find((each) => each.view === frame.view);
+    const fits = !(panel instanceof SamplePanel) || panel.setWaterfall(frame);
+    const end = (frame.first + BigInt(frame.count)) * frame.columnNs;
+    if (frame.live && frame.count > 0 && end - frame.columnNs > this.#edge) {
+      this.#edge = end - frame.columnNs;
+      this.#edgeAtMs = performance.now();
+    }
+    this.#schedule();
+    return fits;
   }
 
   /** The connection is gone, and with it what was owed on it. */
@@ -596,6 +611,7 @@ export class Plots {
     this.#grid.panels.forEach((panel, i) => {
       const plot = plots[i];
       if (plot === undefined || (single !== null && single !== i)) this.context.live.closeView(panel.view);
+      else if (panel instanceof SamplePanel && plot.panel === 'waterfall') this.context.live.setWaterfall(panel.waterfallRequest(window));
       else if (panel instanceof SamplePanel) this.context.live.setPicture(panel.request(window));
       else if (panel instanceof TablePanel) this.context.live.setValues(panel.request());
       else if (panel instanceof AlarmPanel) this.context.live.closeView(panel.view);
@@ -609,7 +625,7 @@ export class Plots {
    * one will show, else only after that drawing. So every view continues at full pace, and a
    * page that draws slowly is still sent no more than it draws.
    */
-  #credit({ view, frame }: ViewFrame | PictureFrame | ValuesFrame): void {
+  #credit({ view, frame }: ViewFrame | PictureFrame | ValuesFrame | WaterfallFrame): void {
     if (this.#undrawn.has(view)) {
       this.#owed.push(frame);
       return;

@@ -1,115 +1,93 @@
 /**
- * The spectra that a page was sent, as a picture of frequency over time.
+ * The columns of a waterfall that the page has: the largest values of the samples in each, bin by bin, as the server sent
+ * them.
  *
- * A column has the largest value of the samples in it, bin by bin. One without a sample of its own shows the sample before
- * it if that one's period reaches so far, or if all samples up to the next one arrived at the server, which sent none of
- * them. Any other stays empty: a sample that is missing is never filled up from its neighbours.
+ * A column in which no sample was due shows the sample before it until the next one is due. A hole stays empty: a sample
+ * that is missing is never filled up from its neighbours.
  */
-import type { Sample } from '../wire/picture';
+import type { Column, WaterfallFrame } from '../wire/waterfall';
 import { SECOND } from './time';
 
-/** Most samples that are kept, and most values of them all: 16 MB. */
-const MOST = { samples: 8_192, values: 4_194_304 };
 /** Decibels below the largest value that colours reach at most. */
 export const DECIBELS = 100;
 
-/** A kept sample: its time, its index, its first row; whether no sample is missing between the one before and it. */
-interface Kept {
-  readonly time: bigint;
-  readonly index: bigint;
-  readonly joined: boolean;
-  readonly values: Float32Array;
-}
+/** What a waterfall shows at a place. */
+export type Cell = { readonly kind: 'value'; readonly value: number; readonly column: Column } | { readonly kind: 'hole'; readonly missing: number } | { readonly kind: 'nothing' };
 
-/** Time columns of equal width. */
-export interface Columns {
-  readonly from: bigint;
-  readonly spanNs: bigint;
-  readonly count: number;
-}
-
-/** The spectra of one channel, oldest first. */
+/** The columns of one window. */
 export class Waterfall {
-  #kept: Kept[] = [];
+  /** By number: the time divided by the width. */
+  #columns = new Map<number, Column>();
+  #frame: WaterfallFrame | null = null;
 
-  /** Takes a sample; one that was taken already changes nothing, one of another epoch or form begins anew. */
-  push(sample: Sample): void {
-    const last = this.#kept.at(-1);
-    if (last !== undefined && last.index === sample.index && last.time === sample.time) return;
-    const follows = last === undefined || (sample.time > last.time && sample.index > last.index && sample.columns === last.values.length);
-    if (!follows) this.#kept = [];
-    const joined = follows && last !== undefined && sample.index - last.index === BigInt(sample.skipped) + 1n;
-    this.#kept.push({ time: sample.time, index: sample.index, joined, values: Float32Array.from(sample.values.subarray(0, sample.columns)) });
-    const most = Math.min(MOST.samples, Math.floor(MOST.values / Math.max(1, sample.columns)));
-    // In large steps, so that the array is not moved for every sample.
-    if (this.#kept.length > most + most / 8) this.#kept = this.#kept.slice(-most);
+  /** The newest frame, null before the first. */
+  get frame(): WaterfallFrame | null {
+    return this.#frame;
   }
 
-  /** Time of the oldest sample, null without one. */
-  get since(): bigint | null {
-    return this.#kept[0]?.time ?? null;
+  /** Takes what is new; returns whether it fits what there is. */
+  take(frame: WaterfallFrame): boolean {
+    const same = this.#frame !== null && this.#frame.columnNs === frame.columnNs && this.#frame.block === frame.block && this.#frame.bins === frame.bins;
+    if (frame.anew) this.#columns.clear();
+    else if (!same) return false;
+    this.#frame = frame;
+    const first = Number(frame.first);
+    for (const [place, column] of frame.columns) this.#columns.set(first + place, column);
+    for (const number of this.#columns.keys()) if (number < first || number >= first + frame.count) this.#columns.delete(number);
+    return true;
   }
 
   /** Number of bins. */
   get bins(): number {
-    return this.#kept.at(-1)?.values.length ?? 0;
+    return this.#frame?.bins ?? 0;
   }
 
-  /** Index of the sample that a moment shows, null where none is. */
-  indexAt(time: bigint, rate: number): bigint | null {
-    const place = this.#before(time);
-    const kept = this.#kept[place];
-    return kept !== undefined && this.#holds(place, time, rate) ? kept.index : null;
+  /** Number of columns of the window. */
+  get count(): number {
+    return this.#frame?.count ?? 0;
+  }
+
+  /** Beginning of the first column, and the width of all. */
+  get stretch(): { readonly from: bigint; readonly spanNs: bigint } {
+    const { first = 0n, columnNs = 1n, count = 1 } = this.#frame ?? {};
+    return { from: first * columnNs, spanNs: columnNs * BigInt(Math.max(1, count)) };
   }
 
   /**
    * Returns the picture: bins from the highest down, in each the columns from left to right; NaN where nothing is known.
    * `rate` is in samples per second.
    */
-  picture({ from, spanNs, count }: Columns, rate: number): Float32Array {
-    const { bins } = this;
+  picture(rate: number): Float32Array {
+    const { bins, count } = this;
     const picture = new Float32Array(bins * count).fill(NaN);
-    const edge = (column: number): bigint => from + (spanNs * BigInt(column)) / BigInt(count);
-    let place = this.#before(from - 1n) + 1;
-    for (let column = 0; column < count; column += 1) {
-      const end = edge(column + 1);
-      let own = false;
-      for (let kept = this.#kept[place]; kept !== undefined && kept.time < end; kept = this.#kept[place]) {
-        join(picture, kept.values, column, count);
-        own = true;
-        place += 1;
-      }
-      const before = this.#kept[place - 1];
-      if (!own && before !== undefined && this.#holds(place - 1, edge(column), rate)) join(picture, before.values, column, count);
+    for (let place = 0, column: Column | null = null, until = -1; place < count; place += 1) {
+      const own = this.#at(place);
+      if (own !== undefined) [column, until] = [own, place + this.#columnsHeld(rate)];
+      if (column === null || (own === undefined && place >= until)) continue;
+      for (let bin = 0; bin < column.bins.length; bin += 1) picture[(bins - 1 - bin) * count + place] = column.bins[bin] ?? NaN;
     }
     return picture;
   }
 
-  /** Place of the last sample up to a moment; −1 before the first. */
-  #before(time: bigint): number {
-    let [low, high] = [0, this.#kept.length];
-    while (low < high) {
-      const middle = (low + high) >> 1;
-      if ((this.#kept[middle]?.time ?? 0n) <= time) low = middle + 1;
-      else high = middle;
+  /** What is shown at a time, in a bin. */
+  cell(time: bigint, bin: number, rate: number): Cell {
+    if (this.#frame === null) return { kind: 'nothing' };
+    const place = Number(time / this.#frame.columnNs - this.#frame.first);
+    for (let before = Math.min(place, this.count); before >= 0 && (before === place || place - before < this.#columnsHeld(rate)); before -= 1) {
+      const column = this.#at(before);
+      if (column === undefined) continue;
+      return column.present === 0 ? { kind: 'hole', missing: column.expected } : { kind: 'value', value: column.bins[bin] ?? NaN, column };
     }
-    return low - 1;
+    return { kind: 'nothing' };
   }
 
-  /** Whether a sample still holds at a moment before the next one. */
-  #holds(place: number, time: bigint, rate: number): boolean {
-    const [kept, next] = [this.#kept[place], this.#kept[place + 1]];
-    if (kept === undefined) return false;
-    return next?.joined === true || Number(time - kept.time) < Number(SECOND) / rate;
+  #at(place: number): Column | undefined {
+    return this.#columns.get(Number(this.#frame?.first ?? 0n) + place);
   }
-}
 
-/** The largest values of a column and a sample; what is no number is left out. */
-function join(picture: Float32Array, values: Float32Array, column: number, count: number): void {
-  for (let bin = 0; bin < values.length; bin += 1) {
-    const at = (values.length - 1 - bin) * count + column;
-    const [before, value] = [picture[at] ?? NaN, values[bin] ?? NaN];
-    if (!(before >= value)) picture[at] = Number.isNaN(value) ? before : value;
+  /** Columns until the next sample is due. */
+  #columnsHeld(rate: number): number {
+    return Number(SECOND) / rate / Number(this.#frame?.columnNs ?? 1n);
   }
 }
 

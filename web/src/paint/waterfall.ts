@@ -8,16 +8,25 @@ import type { Box } from '../model/picture';
 import { valueTicks, type Range } from '../model/scale';
 import { relativeLabel, relativeTicks } from '../model/run-marks';
 import { tickLabel, timeTicks, type Zone } from '../model/time';
-import type { Columns } from '../model/waterfall';
 import { hatch, leftTicks, line, lowerTicks } from './axes';
 import { BAR_PX, paintBar } from './colour-bar';
+
+/** A stretch of time. */
+export interface Stretch {
+  readonly from: bigint;
+  readonly spanNs: bigint;
+}
 
 /** What a waterfall is painted from. */
 export interface WaterfallScene {
   /** Values from the highest bin down; NaN where nothing is known. */
   readonly values: Float32Array;
   readonly bins: number;
-  readonly columns: Columns;
+  readonly count: number;
+  /** The stretch of time of all columns. */
+  readonly stretch: Stretch;
+  /** The stretch of time that is seen. */
+  readonly seen: Stretch;
   readonly range: Range;
   readonly unit: string;
   /** Frequency or index: the ends of the axis. */
@@ -39,19 +48,19 @@ export function waterfallBox(width: number, height: number, { fontPx }: ChartThe
 
 /** Paints into a box; `small` is a canvas of its own for the pixels. */
 export function paintWaterfall(pen: CanvasRenderingContext2D, small: HTMLCanvasElement, box: Box, scene: WaterfallScene): void {
-  const { columns, bins, theme, y, zone, zero } = scene;
+  const { seen, bins, theme, y, zone, zero } = scene;
   hatch(pen, box, theme);
-  if (bins > 0) paintPixels(pen, small, box, scene);
+  if (bins > 0 && scene.count > 0) paintPixels(pen, small, box, scene);
   const at = valueTicks(y, box.height / (theme.fontPx * 4));
   const scale = axisScale(y, scene.unitY);
   const labels = tickLabels(at, scale, y);
   leftTicks(pen, box, at.map((value, k) => ({ share: (value - y.low) / (y.high - y.low), label: labels[k] ?? '' })), theme, false);
   pen.textAlign = 'right';
   pen.fillText(scale.head, box.x - 6, theme.fontPx * 0.8);
-  const [from, to, wanted] = [columns.from, columns.from + columns.spanNs, box.width / (theme.fontPx * 9)];
+  const [from, to, wanted] = [seen.from, seen.from + seen.spanNs, box.width / (theme.fontPx * 9)];
   const times = zero === null ? timeTicks(from, to, wanted, zone) : relativeTicks(from, to, wanted, zero);
   const label = (time: bigint): string => (zero === null ? tickLabel(time, times, zone) : relativeLabel(time, times, zero));
-  lowerTicks(pen, box, times.at.map((time) => ({ share: Number(time - columns.from) / Number(columns.spanNs), label: label(time) })), theme, false);
+  lowerTicks(pen, box, times.at.map((time) => ({ share: Number(time - seen.from) / Number(seen.spanNs), label: label(time) })), theme, false);
   paintBar(pen, { x: box.x + box.width + theme.fontPx, y: box.y, height: box.height }, scene);
   if (scene.place === null) return;
   const [x, row] = [box.x + scene.place.across * box.width, box.y + scene.place.down * box.height];
@@ -63,14 +72,20 @@ export function paintWaterfall(pen: CanvasRenderingContext2D, small: HTMLCanvasE
   pen.globalAlpha = 1;
 }
 
-function paintPixels(pen: CanvasRenderingContext2D, small: HTMLCanvasElement, box: Box, { values, bins, columns, range }: WaterfallScene): void {
-  if (small.width !== columns.count) small.width = columns.count;
+function paintPixels(pen: CanvasRenderingContext2D, small: HTMLCanvasElement, box: Box, { values, bins, count, stretch, seen, range }: WaterfallScene): void {
+  if (small.width !== count) small.width = count;
   if (small.height !== bins) small.height = bins;
   const context = small.getContext('2d');
   if (context === null) return;
-  const data = context.createImageData(columns.count, bins);
+  const data = context.createImageData(count, bins);
   colourise(values, range, data.data);
   context.putImageData(data, 0, 0);
+  const share = (ns: bigint): number => Number(ns) / Number(seen.spanNs);
+  pen.save();
+  pen.beginPath();
+  pen.rect(box.x, box.y, box.width, box.height);
+  pen.clip();
   pen.imageSmoothingEnabled = false;
-  pen.drawImage(small, box.x, box.y, box.width, box.height);
+  pen.drawImage(small, box.x + share(stretch.from - seen.from) * box.width, box.y, share(stretch.spanNs) * box.width, box.height);
+  pen.restore();
 }

@@ -1,6 +1,6 @@
 /**
- * A plot of whole samples: the newest one in the window as an image or as a spectrum, or those that the page was sent as a
- * waterfall; with a place that is looked at.
+ * A plot of whole samples: the newest one in the window as an image or as a spectrum, or all of them as a waterfall; with
+ * a place that is looked at.
  *
  * Draws only on request and only if something has changed. What is painted is in `paint/image.ts`, `paint/spectrum.ts` and
  * `paint/waterfall.ts`.
@@ -9,12 +9,12 @@ import { traceColours } from '../model/colour';
 import type { PlotGap } from '../model/gaps';
 import { GRID_COLUMNS, type LogAxes, type Plot } from '../model/layout';
 import { binHz, channelOf, decadeRange, elementsText, peakOf, placeAt, shareOf, valueAt, widened, within, type Box, type Place } from '../model/picture';
-import { decimalsFor, displayUnit, inUnit, short, significant } from '../model/quantity';
+import { decimalsFor, displayUnit, duration, inUnit, short, significant } from '../model/quantity';
 import { nextAuto, type AutoRange, type Range } from '../model/scale';
 import { secondsText } from '../model/run-marks';
 import { clock, full } from '../model/time';
 import { titlesOf } from '../model/titles';
-import { DECIBELS, decibels, finiteEnds, Waterfall } from '../model/waterfall';
+import { DECIBELS, decibels, finiteEnds, Waterfall, type Cell } from '../model/waterfall';
 import type { TimeWindow } from '../model/window';
 import type { Shown } from '../paint/area';
 import { ImagePainter } from '../paint/image';
@@ -23,6 +23,7 @@ import { paintSpectrum, spectrumBox } from '../paint/spectrum';
 import { paintWaterfall, waterfallBox } from '../paint/waterfall';
 import type { Stream } from '../wire/messages';
 import { MAX_PIXELS, type PictureFrame, type PictureRequest, type Sample } from '../wire/picture';
+import { type WaterfallFrame, type WaterfallRequest } from '../wire/waterfall';
 import { AxisControl } from './axis-control';
 import { el, iconButton, setAttribute, setText } from './dom';
 import type { Measured } from './measure-panel';
@@ -37,10 +38,10 @@ export interface SamplePanelListener extends PlotListener {
 
 /** Lines of one spectrum. */
 const MOST_LINES = 8;
-/** Bins of a waterfall, whatever its height: what was kept fits what comes. */
-const MOST_BINS = 512;
-/** Columns of a waterfall. */
-const MOST_COLUMNS = 1_200;
+/** Bins of a waterfall at least, however low it is. */
+const LEAST_BINS = 64;
+/** Shares of a waterfall's width that one press of an arrow key moves by. */
+const STEPS = 1_200;
 /** A plot lower than this, or narrower, has no room for large figures. */
 const COMPACT_PX = { height: 190, width: 480 };
 /** One press of an arrow key with shift moves by so many pixels of the sample. */
@@ -113,11 +114,18 @@ export class SamplePanel implements Panel {
     const ratio = window.devicePixelRatio || 1;
     const pixels = (css: number): number => Math.max(1, Math.min(16_384, Math.round(css * ratio)));
     const isImage = this.#plot.panel === 'image';
-    // It has its own memory of the past.
-    if (this.#plot.panel === 'waterfall') return { view: this.view, trace, plane: 0, widthPx: MOST_BINS, heightPx: 1, endNs: null, reduction: 'max' };
     const heightPx = isImage ? pixels(this.body.clientHeight) : MOST_LINES;
     const widthPx = Math.min(pixels(this.body.clientWidth), Math.floor(MAX_PIXELS / heightPx));
     return { view: this.view, trace, plane: 0, widthPx, heightPx, endNs, reduction: isImage ? 'mean' : 'max' };
+  }
+
+  /** Returns what to ask for as a waterfall: a column for each pixel, and no more bins than there are pixels twice. */
+  waterfallRequest({ spanNs, endNs }: TimeWindow): WaterfallRequest {
+    const [trace = { stream: '', channel: '' }] = this.#plot.traces;
+    const ratio = window.devicePixelRatio || 1;
+    const columns = Math.max(1, Math.min(16_384, Math.round(this.body.clientWidth * ratio)));
+    const bins = Math.max(LEAST_BINS, Math.min(16_384, Math.round(2 * this.body.clientHeight * ratio)));
+    return { view: this.view, trace, plane: 0, columns, bins, spanNs, endNs };
   }
 
   setPlot(plot: Plot, _units: readonly string[]): void {
@@ -132,8 +140,13 @@ export class SamplePanel implements Panel {
   /** Takes a new frame; drawn at the next {@link render}. */
   setPicture(frame: PictureFrame): void {
     this.#frame = frame;
-    if (this.#plot.panel === 'waterfall' && frame.sample !== null) this.#waterfall.push(frame.sample);
     this.#dirty = true;
+  }
+
+  /** Takes new columns of a waterfall; returns whether they fit those before them. */
+  setWaterfall(frame: WaterfallFrame): boolean {
+    this.#dirty = true;
+    return this.#waterfall.take(frame);
   }
 
   invalidate(): void {
@@ -167,11 +180,14 @@ export class SamplePanel implements Panel {
     pen.setTransform(1, 0, 0, 1, 0, 0);
     pen.clearRect(0, 0, this.#canvas.width, this.#canvas.height);
     pen.setTransform(ratio, 0, 0, ratio, 0, 0);
+    if (this.#plot.panel === 'waterfall') {
+      if (this.#writeWaterfall()) this.#paintWaterfall(pen, nowMs);
+      return true;
+    }
     this.#write(sample);
     if (sample === null) return true;
     if (this.#plot.panel === 'image') this.#paintImage(pen, sample, nowMs);
-    else if (this.#plot.panel === 'spectrum') this.#paintSpectrum(pen, sample, nowMs);
-    else this.#paintWaterfall(pen, sample, nowMs);
+    else this.#paintSpectrum(pen, sample, nowMs);
     return true;
   }
 
@@ -255,9 +271,9 @@ export class SamplePanel implements Panel {
   }
 
   #lookAt(x: number, y: number): void {
+    if (this.#plot.panel === 'waterfall') return this.#lookAtShare((x - this.#box.x) / this.#box.width, (y - this.#box.y) / this.#box.height);
     const sample = this.#frame?.sample;
     if (sample === null || sample === undefined) return;
-    if (this.#plot.panel === 'waterfall') return this.#lookAtShare((x - this.#box.x) / this.#box.width, (y - this.#box.y) / this.#box.height);
     const place = this.#plot.panel === 'image' ? placeAt(sample, this.#image.box, x, y) : this.#nearest(sample, x);
     if (place !== null) this.#set(sample, place);
   }
@@ -272,12 +288,12 @@ export class SamplePanel implements Panel {
   }
 
   #move(down: number, across: number): void {
-    const sample = this.#frame?.sample;
-    if (sample === null || sample === undefined) return;
     if (this.#plot.panel === 'waterfall') {
       const { down: at, across: along } = this.#at;
-      return this.#lookAtShare(along + across / MOST_COLUMNS, at + down / sample.columns);
+      return this.#lookAtShare(along + across / STEPS, at + down / Math.max(1, this.#waterfall.bins));
     }
+    const sample = this.#frame?.sample;
+    if (sample === null || sample === undefined) return;
     const place = this.#place(sample);
     this.#set(sample, within(sample, { row: place.row + down, column: place.column + across }));
   }
@@ -314,7 +330,7 @@ export class SamplePanel implements Panel {
   }
 
   /** The x-axis of a spectrum: Hz for a stream that says so, else the index of the element. */
-  #frequencies({ size, block }: Sample): { range: Range; position: (column: number) => number; log: boolean; unit: string } {
+  #frequencies({ size, block }: Pick<Sample, 'size' | 'block'>): { range: Range; position: (column: number) => number; log: boolean; unit: string } {
     const bin = binHz(this.catalogue().get(this.#plot.traces[0]?.stream ?? ''));
     const width = bin ?? 1;
     const log = this.#plot.panel === 'spectrum' && this.#plot.log.includes('x');
@@ -368,13 +384,14 @@ export class SamplePanel implements Panel {
     setText(this.#value, parts.join(' · '));
   }
 
-  #paintWaterfall(pen: CanvasRenderingContext2D, sample: Sample, nowMs: number): void {
+  #paintWaterfall(pen: CanvasRenderingContext2D, nowMs: number): void {
     const { palette, zone, runs } = this.shared();
     const { clientWidth: width, clientHeight: height } = this.body;
+    const { bins, count, stretch } = this.#waterfall;
+    const { elements = 1, block = 1 } = this.#waterfall.frame ?? {};
     this.#box = waterfallBox(width, height, palette.chart);
-    const columns = { ...this.shown, count: Math.max(1, Math.min(MOST_COLUMNS, Math.round(this.#box.width))) };
-    const rate = this.catalogue().get(this.#plot.traces[0]?.stream ?? '')?.nominalRate ?? 0;
-    const values = this.#waterfall.picture(columns, rate);
+    const rate = this.#rate();
+    const values = this.#waterfall.picture(rate);
     const log = this.#plot.log.includes('y');
     if (log) decibels(values);
     const ends = finiteEnds(values, log ? DECIBELS : Infinity);
@@ -382,19 +399,31 @@ export class SamplePanel implements Panel {
     // Before the first number there is no range to start from.
     if (Number.isFinite(ends.low)) this.#auto = nextAuto(this.#auto, ends.low, ends.high, nowMs, widened);
     this.#range = axis.kind === 'auto' ? this.#auto?.range ?? UNIT_RANGE : axis.range;
-    const { range: y, position, unit: unitY } = this.#frequencies(sample);
+    const { range: y, position, unit: unitY } = this.#frequencies({ size: [1, elements], block: [1, block] });
     const unit = log ? `dB ${this.#unit()}`.trim() : this.#unit();
-    const place = this.#pointed ? this.#at : null;
-    paintWaterfall(pen, this.#small, this.#box, { values, bins: this.#waterfall.bins, columns, range: this.#range, unit, y: { low: 0, high: y.high }, unitY, place, zone, zero: runs.zero, theme: palette.chart });
-    this.#runs.place(runs.marks, columns, { left: this.#box.x, top: this.#box.y, width: this.#box.width, height: this.#box.height }, zone);
-    const bin = within(sample, { row: 0, column: Math.floor((1 - this.#at.down) * sample.columns) }).column;
-    const column = Math.floor(this.#at.across * columns.count);
-    const value = values[(sample.columns - 1 - bin) * columns.count + column] ?? NaN;
-    const at = columns.from + (columns.spanNs * BigInt(column)) / BigInt(columns.count);
+    const [seen, place] = [this.shown, this.#pointed ? this.#at : null];
+    paintWaterfall(pen, this.#small, this.#box, { values, bins, count, stretch, seen, range: this.#range, unit, y: { low: 0, high: y.high }, unitY, place, zone, zero: runs.zero, theme: palette.chart });
+    this.#runs.place(runs.marks, seen, { left: this.#box.x, top: this.#box.y, width: this.#box.width, height: this.#box.height }, zone);
+    if (place === null) return setText(this.#value, '');
+    const bin = Math.max(0, Math.min(bins - 1, Math.floor((1 - place.down) * bins)));
+    const at = seen.from + BigInt(Math.floor(Number(seen.spanNs) * place.across));
     const display = displayUnit(position(bin), unitY);
-    const where = unitY === '' ? `element ${elementsText(bin, sample.block[1], sample.size[1])}` : `${inUnit(position(bin), display, decimalsFor(y.high, display, 1000))} ${display.unit}`;
-    const written = Number.isNaN(value) ? 'nothing here' : log ? `${inUnit(value, { factor: 1, unit }, 1)} ${unit}` : this.#valueText(value);
-    setText(this.#value, this.#pointed ? `${clock(at, zone, 2)}, ${where}: ${written}` : '');
+    const where = unitY === '' ? `element ${elementsText(bin, block, elements)}` : `${inUnit(position(bin), display, decimalsFor(y.high, display, 1000))} ${display.unit}`;
+    setText(this.#value, `${clock(at, zone, 2)}, ${where}: ${this.#cellText(this.#waterfall.cell(at, bin, rate), log, unit)}`);
+  }
+
+  #cellText(cell: Cell, log: boolean, unit: string): string {
+    if (cell.kind === 'nothing') return 'no sample';
+    if (cell.kind === 'hole') return `${short(cell.missing)} ${cell.missing === 1 ? 'sample' : 'samples'} missing`;
+    const { value, column: { present, expected } } = cell;
+    const lacking = present < expected ? `, ${short(expected - present)} of ${short(expected)} samples missing` : '';
+    const shown = log ? 10 * Math.log10(value) : value;
+    const words = Number.isNaN(shown) ? 'no number' : !log ? this.#valueText(value) : Number.isFinite(shown) ? `${inUnit(shown, { factor: 1, unit }, 1)} ${unit}` : 'zero';
+    return words + lacking;
+  }
+
+  #rate(): number {
+    return this.catalogue().get(this.#plot.traces[0]?.stream ?? '')?.nominalRate ?? 0;
   }
 
   #valueText(value: number): string {
@@ -408,6 +437,30 @@ export class SamplePanel implements Panel {
 
   #colour(): number {
     return traceColours(this.#plot.traces)[0] ?? 0;
+  }
+
+  /** Says what a waterfall shows, or why nothing; returns whether there is something to paint. */
+  #writeWaterfall(): boolean {
+    const { frame } = this.#waterfall;
+    const { zone } = this.shared();
+    const known = frame !== null && frame.bins > 0;
+    this.#empty.hidden = known || frame === null;
+    setText(this.#empty, this.#empty.hidden ? '' : unknownText(this.#plot.traces[0]?.channel ?? ''));
+    if (!known) {
+      setText(this.#value, '');
+      setText(this.#note, '');
+      return false;
+    }
+    const wide = duration(Number(frame.columnNs));
+    const parts = [
+      frame.rows > 1 ? `${frame.rows} × ${frame.elements}` : `${frame.elements} elements`, frame.planes > 1 ? `first of ${frame.planes}` : '',
+      `a column is the maximum of ${wide}`, frame.block > 1 ? `a bin of ${frame.block} elements` : '',
+      frame.slow ? 'wider, because this page is slow' : '', frame.short ? 'fewer columns kept: other waterfalls take the memory' : '',
+      frame.state === 'ok' ? '' : frame.state,
+      frame.liveFrom !== null && frame.liveFrom > this.shown.from ? `live memory since ${clock(frame.liveFrom, zone)}` : '',
+    ];
+    setText(this.#note, parts.filter((part) => part !== '').join(' · '));
+    return true;
   }
 
   /** Says what is shown, or why nothing is. */
@@ -427,7 +480,6 @@ export class SamplePanel implements Panel {
       zero === null ? '' : `t = ${secondsText(sample.time - zero, 3)}`, clock(sample.time, zone, 3), `${size[0]} × ${size[1]}`, planes > 1 ? `first of ${planes}` : '', reduced,
       frame.slow ? 'coarser, because this page is slow' : '', skipped > 0 ? `${short(skipped)} samples not shown` : '',
       frame.state === 'ok' ? '' : frame.state, frame.obstacle === null ? '' : 'newer samples are not kept',
-      this.#plot.panel === 'waterfall' && this.#waterfall.since !== null ? `kept by this page since ${clock(this.#waterfall.since, zone)}` : '',
     ];
     setText(this.#note, parts.filter((part) => part !== '').join(' · '));
     setAttribute(this.#note, 'title', `sample ${sample.index}, ${full(sample.time, zone)}`);
@@ -439,7 +491,10 @@ function emptyText(frame: PictureFrame | null, channel: string): string {
   if (frame === null) return '';
   if (frame.obstacle === 'too large') return 'A sample has more than 64 MB: the server keeps none to show. Publish a smaller one beside it.';
   if (frame.obstacle === 'no room') return 'Other plots take all memory that the server has for whole samples. Close some of them.';
-  if (frame.state === 'unknown') return `No stream or no channel of this name: ${channel}`;
+  if (frame.state === 'unknown') return unknownText(channel);
   if (!frame.live) return 'No sample of this time is kept: the server keeps whole samples from when a page first shows them.';
+  if (frame.obstacle === 'unasked') return 'Waiting for the next sample: the server had no room for one of before this page.';
   return 'Waiting for the next sample';
 }
+
+const unknownText = (channel: string): string => `No stream or no channel of this name: ${channel}`;

@@ -1,77 +1,67 @@
 import { describe, expect, test } from 'vitest';
 import { decibels, finiteEnds, Waterfall } from '../../src/model/waterfall';
-import type { Sample } from '../../src/wire/picture';
+import type { Column, WaterfallFrame } from '../../src/wire/waterfall';
 
 const SECOND = 1_000_000_000n;
-/** Samples per second of the streams here. */
-const RATE = 10;
+/** Columns of half a second, samples of one a second. */
+const [WIDTH, RATE] = [SECOND / 2n, 1];
 
-/** Sample `index` of a stream that began at 100 s. */
-const sample = (index: number, values: readonly number[], skipped = 0): Sample => ({
-  time: 100n * SECOND + (BigInt(index) * SECOND) / BigInt(RATE), index: BigInt(index), skipped, planes: 1, rows: 1, columns: values.length,
-  size: [1, values.length], block: [1, 1], low: 0, high: 0, values: Float64Array.from(values),
+const column = (bins: readonly number[], missing = 0): Column => ({ present: bins.length > 0 ? 1 : 0, expected: (bins.length > 0 ? 1 : 0) + missing, bins: Float32Array.from(bins) });
+
+/** A frame of columns at these places. */
+const frame = (columns: readonly (readonly [number, Column])[], more: Partial<WaterfallFrame> = {}): WaterfallFrame => ({
+  frame: 0, view: 1, state: 'ok', live: true, slow: false, anew: false, short: false, now: 0n, first: 100n, columnNs: WIDTH, count: 6,
+  bins: 2, block: 1, elements: 2, rows: 1, planes: 1, droppedFrames: 0, liveFrom: null, columns: new Map(columns), ...more,
 });
 
-/** Columns of a tenth of a second from a sample on. */
-const columns = (index: number, count: number): { from: bigint; spanNs: bigint; count: number } => ({
-  from: sample(index, []).time, spanNs: (BigInt(count) * SECOND) / BigInt(RATE), count,
-});
+const waterfall = (columns: readonly (readonly [number, Column])[]): Waterfall => {
+  const made = new Waterfall();
+  made.take(frame(columns, { anew: true }));
+  return made;
+};
 
-const picture = (waterfall: Waterfall, first: number, count: number): number[] => [...waterfall.picture(columns(first, count), RATE)];
+/** The lower row of a picture. */
+const lower = (made: Waterfall, rate = RATE): number[] => [...made.picture(rate).subarray(made.count)];
 
 describe('a waterfall', () => {
   test('has the lowest bin below and the oldest column left', () => {
-    const waterfall = new Waterfall();
-    waterfall.push(sample(0, [1, 2]));
-    waterfall.push(sample(1, [3, 4]));
-    expect(picture(waterfall, 0, 2)).toEqual([2, 4, 1, 3]);
-    expect([waterfall.bins, waterfall.since]).toEqual([2, 100n * SECOND]);
+    const made = waterfall([[0, column([1, 2])], [1, column([3, 4])]]);
+    expect([...made.picture(2)]).toEqual([2, 4, NaN, NaN, NaN, NaN, 1, 3, NaN, NaN, NaN, NaN]);
+    expect([made.bins, made.count, made.stretch.from, made.stretch.spanNs]).toEqual([2, 6, 50n * SECOND, 3n * SECOND]);
   });
 
-  test('never fills up what is missing from its neighbours', () => {
-    const waterfall = new Waterfall();
-    waterfall.push(sample(1, [1]));
-    waterfall.push(sample(4, [4]));
-    expect(picture(waterfall, 0, 6)).toEqual([NaN, 1, NaN, NaN, 4, NaN]);
-    expect([waterfall.indexAt(sample(1, []).time, RATE), waterfall.indexAt(sample(2, []).time, RATE)]).toEqual([1n, null]);
+  test('shows a sample until the next one is due, and never over a hole', () => {
+    const made = waterfall([[0, column([1, 2])], [2, column([])], [4, column([3, 4])]].map(([place, of]) => [place as number, of as Column]));
+    expect(lower(made)).toEqual([1, 1, NaN, NaN, 3, 3]);
+    expect(lower(made, 100)).toEqual([1, NaN, NaN, NaN, 3, NaN]);
+    expect(lower(made, 0)[1], 'a rate that is not known').toBe(1);
   });
 
-  test('shows what was not sent as the sample before, if none of it is missing', () => {
-    const waterfall = new Waterfall();
-    waterfall.push(sample(1, [1]));
-    waterfall.push(sample(4, [4], 2));
-    waterfall.push(sample(7, [7], 1));
-    expect(picture(waterfall, 1, 7)).toEqual([1, 1, 1, 4, NaN, NaN, 7]);
+  test('takes what is new beside what it has, and forgets what left the window', () => {
+    const made = waterfall([[0, column([1, 2])], [5, column([3, 4])]]);
+    expect(made.take(frame([[5, column([5, 6])]], { first: 101n }))).toBe(true);
+    expect(lower(made, 100)).toEqual([NaN, NaN, NaN, NaN, 3, 5]);
+    made.take(frame([[5, column([7, 8])]], { first: 101n }));
+    expect(lower(made, 100)[5], 'a column that has changed').toBe(7);
+    expect(made.take(frame([], { anew: true }))).toBe(true);
+    expect(lower(made, 100).every(Number.isNaN)).toBe(true);
   });
 
-  test('has the largest values where a column holds several samples, and those between columns where it holds none', () => {
-    const waterfall = new Waterfall();
-    [[1, 8], [NaN, 3], [5, NaN], [2, 2]].forEach((values, index) => waterfall.push(sample(index, values)));
-    const { from } = columns(0, 1);
-    const wide = waterfall.picture({ from, spanNs: (4n * SECOND) / 10n, count: 2 }, RATE);
-    expect([...wide]).toEqual([8, 2, 1, 5]);
-    const narrow = waterfall.picture({ from: from + SECOND / 20n, spanNs: SECOND / 10n, count: 4 }, RATE);
-    expect([...narrow].slice(0, 4)).toEqual([8, 8, 3, 3]);
+  test('refuses columns that are not of what it has', () => {
+    expect(new Waterfall().take(frame([]))).toBe(false);
+    const made = waterfall([[0, column([1, 2])]]);
+    for (const other of [{ columnNs: WIDTH * 2n }, { block: 2 }, { bins: 3 }]) expect(made.take(frame([], other))).toBe(false);
+    expect(lower(made)[0]).toBe(1);
   });
 
-  test('takes a sample once, and begins anew with another epoch or other bins', () => {
-    const waterfall = new Waterfall();
-    waterfall.push(sample(3, [1]));
-    waterfall.push(sample(3, [1]));
-    waterfall.push(sample(4, [2]));
-    expect(picture(waterfall, 3, 2)).toEqual([1, 2]);
-    waterfall.push({ ...sample(5, [9]), index: 0n });
-    expect(picture(waterfall, 3, 3)).toEqual([NaN, NaN, 9]);
-    waterfall.push({ ...sample(6, [1, 2]), index: 1n });
-    expect([waterfall.bins, waterfall.since]).toEqual([2, sample(6, []).time]);
-  });
-
-  test('keeps a bounded number of samples, and is empty at first', () => {
-    const waterfall = new Waterfall();
-    expect([waterfall.bins, waterfall.since, picture(waterfall, 0, 3).length]).toEqual([0, null, 0]);
-    for (let index = 0; index < 12_000; index += 1) waterfall.push(sample(index, [index]));
-    expect(Number(((waterfall.since ?? 0n) - 100n * SECOND) / (SECOND / 10n))).toBeGreaterThan(2_000);
-    expect(picture(waterfall, 11_998, 2)).toEqual([11_998, 11_999]);
+  test('tells what is at a place: a value, a hole, or nothing', () => {
+    const made = waterfall([[0, column([1, NaN], 2)], [2, column([], 3)]]);
+    expect(made.cell(50n * SECOND, 0, RATE)).toEqual({ kind: 'value', value: 1, column: column([1, NaN], 2) });
+    expect(made.cell(50n * SECOND + 700_000_000n, 1, RATE)).toMatchObject({ kind: 'value', value: NaN });
+    expect(made.cell(51n * SECOND, 1, RATE)).toEqual({ kind: 'hole', missing: 3 });
+    expect(made.cell(52n * SECOND, 1, RATE)).toEqual({ kind: 'nothing' });
+    expect(made.cell(0n, 1, RATE)).toEqual({ kind: 'nothing' });
+    expect(new Waterfall().cell(1n, 0, 0)).toEqual({ kind: 'nothing' });
   });
 });
 

@@ -143,21 +143,47 @@ describe('a spectrum', () => {
 });
 
 describe('a waterfall', () => {
-  test('fills up with what the page is sent, and tells a value in decibels', async () => {
-    const page = await show('?span=2s&plot=lab/spectrum:x;panel=waterfall');
-    await until('words', async () => /1 × 257 .*kept by this page since \d\d:\d\d:\d\d$/.test(await note(page)));
-    await point(page, 0.8, 0.7, /^\d\d:\d\d:\d\d\.\d\d, \d+\.\d Hz: −?\d+\.\d dB V²\/Hz$/);
+  const WATERFALL = '?span=1min&plot=lab/spectrum:x;panel=waterfall';
+
+  test('shows what was before the page came, and tells a value in decibels', async () => {
+    const page = await show(WATERFALL);
+    await until('words', async () => /^257 elements · a column is the maximum of \d+(\.\d+)?\sms/.test(await note(page)));
+    await point(page, 0.2, 0.7, /^\d\d:\d\d:\d\d\.\d\d, \d+\.\d Hz: −?\d+\.\d dB V²\/Hz/);
+    // The left edge of the picture is a minute ago: its colours are there.
+    await until('colours', async () => (await colour(page, 0.15, 0.5)).some((part) => part > 0));
   });
 
-  test('keeps what it has shown while the window is held, and goes on behind it', async () => {
-    const page = await show('?span=2s&plot=lab/spectrum:x;panel=waterfall');
-    await point(page, 0.7, 0.7, / dB V²\/Hz$/);
+  test('holds, moves to earlier times and back, and follows again', async () => {
+    const page = await show(WATERFALL);
+    await point(page, 0.5, 0.7, / dB V²\/Hz/);
     await page.keyboard.press('Space');
     await until('a held window', () => paused(page));
-    await says(page, / dB V²\/Hz$/);
-    const [held, later] = [await value(page), await note(page)];
-    await until('later samples', async () => (await note(page)) !== later);
-    expect(await value(page)).toBe(held);
+    await says(page, / dB V²\/Hz/);
+    const held = await value(page);
+    await page.keyboard.press('ArrowLeft');
+    await until('an earlier window', async () => (await value(page)).slice(0, 8) !== held.slice(0, 8));
+    await says(page, / dB V²\/Hz/);
+    await page.keyboard.press('f');
+    await until('the newest', async () => !(await paused(page)));
+    await says(page, / dB V²\/Hz/);
+  });
+
+  test('zooms to columns of another width', async () => {
+    const page = await show(WATERFALL);
+    const wide = async (): Promise<string> => /maximum of (\S+\s\S+)/.exec(await note(page))?.[1] ?? '';
+    await until('columns', async () => (await wide()) !== '');
+    const before = await wide();
+    await page.keyboard.press('-');
+    await page.keyboard.press('-');
+    await until('wider columns', async () => (await wide()) !== before);
+    await point(page, 0.5, 0.7, / dB V²\/Hz/);
+  });
+
+  test('of a matrix says so, and of a channel that there is not', async () => {
+    const page = await show('?span=10s&plot=plate/line:profile;panel=waterfall');
+    await point(page, 0.5, 0.5, /, element \d+(–\d+)?: /);
+    const none = await show('?span=10s&plot=plate/image:nothing;panel=waterfall');
+    await until('words', async () => /No stream or no channel/.test(await none.locator('.sample-empty').innerText()));
   });
 });
 

@@ -37,7 +37,8 @@ const malformed: string[] = [];
 function follow(): Socket {
   const live = new Live('ws://test', {
     onConnection: () => {}, onRetry: () => { retries += 1; }, onMessage: () => {},
-    onFrame: ({ view }) => shown.push(view), onPicture: () => undefined, onValues: () => undefined, onMalformed: (reason) => malformed.push(reason),
+    onFrame: ({ view }) => shown.push(view), onPicture: () => undefined, onValues: () => undefined, onWaterfall: () => true,
+    onMalformed: (reason) => malformed.push(reason),
   });
   live.connect();
   for (const view of [1, 2]) live.setView({ view, traces: [], widthPx: 8, spanNs: 1_000n, endNs: null });
