@@ -43,6 +43,7 @@ const STATES = {
   cursors: { query: `${GAPS.replace('10s', '4s')}&plot=w7x/ecrh/power:gyrotron 1,w7x/ecrh/power:gyrotron 2`, act: (page) => page.keyboard.press('c') },
   cursorsaway: { query: `${GAPS}&cursors=1000000000000000000,9000000000000000000` },
   mean: { query: '?span=10s&plot=test/pulses:on,w7x/magnetics/mirnov:probe 7&plot=hall/microphones/stereo:left,hall/microphones/stereo:right&plot=w7x/ecrh/power:gyrotron 1', act: (page) => page.mouse.move(300, 300) },
+  table: { options: { alarms: true, fields: true }, query: `?span=10s&plot=${CROWD[0]},plate/image:temperature,lab/old/pump:pressure,test/hole:sine;panel=table&plot=;panel=alarms` },
   account: { query: '?span=10s&plot=w7x/ecrh/power:gyrotron 1&plot=test/hole:sine', act: (page) => page.keyboard.press('a') },
   relay: { options: { hops: 2 }, query: RELAYED, act: (page) => page.keyboard.press('a') },
   backfill: { options: { hops: 2, fullArchive: true }, query: RELAYED, act: findings },

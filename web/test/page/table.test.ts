@@ -64,6 +64,9 @@ async function copied(page: Page): Promise<readonly Line[]> {
 
 const timeOf = ({ time }: Line): bigint => BigInt(Date.parse(time)) * 1_000_000n + BigInt(time.slice(23, 29));
 
+/** The streams are of f4: the copied text has as many digits as tell one f4 from the next. */
+const figureOf = ({ value }: Line): number => Math.fround(Number(value));
+
 /** The newest sample of a channel at or before a time, as the server exports it; null if two seconds before it have none. */
 async function exported({ channel: name }: Line, at: bigint): Promise<number | null> {
   const [stream = '', channel = ''] = name.split(':');
@@ -77,7 +80,7 @@ async function exported({ channel: name }: Line, at: bigint): Promise<number | n
 const shows = (page: Page, at: bigint): Promise<void> => until(`the sample at ${at}`, async () => {
   const [line] = await copied(page);
   if (line === undefined || line.time === '' || timeOf(line) > at) return false;
-  return Number(line.value) === await exported(line, at);
+  return figureOf(line) === await exported(line, at);
 });
 
 test('a hundred channels have their newest samples whole, and a silent one keeps its value while its age goes on', async () => {
@@ -86,10 +89,10 @@ test('a hundred channels have their newest samples whole, and a silent one keeps
   expect(await cell(page, 1, 'state')).toMatch(/^(silent|ended)$/);
   const lines = await copied(page);
   expect(lines.map(({ channel }) => channel)).toEqual(traces);
-  for (const line of [lines[0], lines[1], lines[99]]) {
+  for (const line of [lines[0], lines[1], lines[60]]) {
     if (line === undefined) throw new Error('a line for each row');
     // Half a period later: the time of a sample may be rounded otherwise.
-    expect([Number(line.value), line.unit]).toEqual([await exported(line, timeOf(line) + 5_000_000n), 'V']);
+    expect([figureOf(line), line.unit]).toEqual([await exported(line, timeOf(line) + 5_000_000n), 'V']);
   }
   const before = await cell(page, 1, 'age');
   await until('a greater age', async () => (await cell(page, 1, 'age')) !== before);
