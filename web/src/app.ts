@@ -175,7 +175,8 @@ export class App {
   }
 
   #loadAddress(): void {
-    if (this.#shared.load(location.search)) return;
+    // The window of a followed view is the view's.
+    if (this.#shared.load(location.search)) return this.#runs.load('');
     this.#plots.load(readLayout(location.search));
     this.#runs.load(location.search);
     const words = leftOut(location.search);

@@ -221,6 +221,9 @@ export class GraphPanel {
       said = `${done}: ${parts.length === 0 ? 'nothing changed' : parts.join('; ')}.`;
       this.#checks += 1;
       [this.#told, this.#found] = [null, []];
+      // What was applied comes back with the defaults of its kinds.
+      if (done === 'Applied') [this.#draft, this.#chosen] = [null, ''];
+      this.#keep();
     } catch (error) {
       if (!(error instanceof Refused)) {
         this.#isLost = true;
@@ -406,8 +409,9 @@ export class GraphPanel {
     const changed = isChanged(draft);
     const difference = this.#told ?? differenceOf(draft);
     const faulty = draft.nodes.some((node) => problemsOf(node, this.#kinds, this.#found).length > 0) || this.#found.length > 0;
-    const continues = difference.kept.length === 1 ? '1 node continues' : `${count(difference.kept.length)} nodes continue`;
-    const parts = changed ? [...changeParts(difference), continues] : [];
+    const kept = difference.kept.length;
+    const continues = kept === 0 ? [] : [kept === 1 ? '1 node continues' : `${count(kept)} nodes continue`];
+    const parts = changed ? [...changeParts(difference), ...continues] : [];
     const why = barred !== '' ? barred : this.#isLost ? 'No answer from the server: the draft is kept.' : faulty ? 'The problems come first.' : '';
     setText(this.#difference, [...(changed ? [`Applying: ${parts.join('; ')}.`] : []), ...(barred === '' && changed && !this.#isLost && faulty ? ['It has problems.'] : []), ...(this.#isLost ? ['No answer from the server: the draft is kept, and states are old.'] : [])].join(' '));
     for (const control of [this.#apply, this.#discard, this.#undo]) control.hidden = barred !== '';

@@ -41,7 +41,7 @@ const ACTIONS: readonly (readonly [RunAction, string, string])[] = [
   ['relative', 't = 0', 'Count time from its start (0)'],
   ['leave', 'Leave', 'Follow the live edge, with no run'],
 ];
-/** Height of a row before one was drawn. */
+/** Height of a row that is out of sight. */
 const ROW_PX = 48;
 /** Rows that a page key moves by. */
 const PAGE = 8;
@@ -135,14 +135,16 @@ export class RunsPanel {
     this.show(this.#shown);
   }
 
-  get #rowPx(): number {
+  #rowPx(): number {
+    // One is made to be measured: the height of the list must not change with its first scroll.
+    if (this.#rows.childElementCount === 0) this.#rows.append(newRow());
     const row = this.#rows.firstElementChild;
     return row instanceof HTMLElement && row.offsetHeight > 0 ? row.offsetHeight : ROW_PX;
   }
 
   /** Puts the rows in view into the document, in elements that stay. */
   #place(): void {
-    const rowPx = this.#rowPx;
+    const rowPx = this.#rowPx();
     const { first, end } = rowsInView(this.#scroller.scrollTop, this.#scroller.clientHeight, rowPx, this.#found.length);
     this.#rows.style.blockSize = `${this.#found.length * rowPx}px`;
     while (this.#rows.childElementCount > end - first) this.#rows.lastElementChild?.remove();
@@ -190,7 +192,7 @@ export class RunsPanel {
 
   #move(by: number): void {
     this.#at = Math.max(0, Math.min(this.#found.length - 1, this.#at + by));
-    this.#scroller.scrollTop = scrollTo(this.#at, this.#scroller.scrollTop, this.#scroller.clientHeight, this.#rowPx);
+    this.#scroller.scrollTop = scrollTo(this.#at, this.#scroller.scrollTop, this.#scroller.clientHeight, this.#rowPx());
     this.#place();
   }
 

@@ -105,6 +105,7 @@ describe('the window of a run', () => {
       before = spanNs;
     }
     expect(windowOf(run, run.startNs - 5n * SECOND).spanNs).toBe(10n * SECOND);
+    expect([10n * SECOND - 1n, 10n * SECOND].map((lasted) => windowOf(run, run.startNs + lasted).spanNs)).toEqual([10n * SECOND, 20n * SECOND]);
     expect(endBy(run, run.startNs - 5n)).toBe(run.startNs);
   });
 

@@ -43,7 +43,7 @@ async function findings(page: Page, options: RunOptions): Promise<readonly strin
 
 /** Opens the page in the colours that users see, which other tests change. */
 async function show(query: string, options: BrowserContextOptions = {}, url = bus.url): Promise<Page> {
-  const page = await pages.open(url, query, options);
+  const page = await pages.open(url, query, { reducedMotion: 'reduce', ...options });
   await page.evaluate(AXE);
   await page.evaluate(() => { document.adoptedStyleSheets = []; });
   return page;

@@ -145,7 +145,6 @@ fn parsed(json: &str) -> Value {
     serde_json::from_str(json).expect("the table has JSON")
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands references")]
 fn as_json<S: Serializer>(json: &&'static str, serializer: S) -> Result<S::Ok, S::Error> {
     parsed(json).serialize(serializer)
 }
