@@ -24,7 +24,7 @@ pub(crate) struct Refused {
     help: String,
     reason: Option<Reason>,
     /// Of a graph: what is wrong with which node.
-    problems: Vec<NodeProblem>,
+    problems: Box<[NodeProblem]>,
 }
 
 /// A problem of a graph, with the node as it was written.
@@ -60,12 +60,12 @@ impl Reason {
 
 impl Refused {
     pub(crate) fn new(status: StatusCode, error: impl Into<String>, help: impl Into<String>) -> Self {
-        Self { status, error: error.into(), help: help.into(), reason: None, problems: Vec::new() }
+        Self { status, error: error.into(), help: help.into(), reason: None, problems: Box::default() }
     }
 
     /// Adds what is wrong with each node of a graph.
     pub(crate) fn with_problems(self, problems: Vec<NodeProblem>) -> Self {
-        Self { problems, ..self }
+        Self { problems: problems.into(), ..self }
     }
 
     /// Returns error and remedy, one line each.

@@ -149,16 +149,13 @@ impl Remote {
             match client.poll(clock::monotonic()) {
                 Some(Message::Command(command)) => self.request(&Request::Command(command))?,
                 Some(Message::Question(question)) => {
-                    if self.request(&Request::Ask(question)).is_err() || self.has_ended() {
+                    let asked = self.request(&Request::Ask(question));
+                    if asked.is_err() || self.has_ended() {
                         client.lost(clock::monotonic());
                     }
                 }
-                Some(Message::Connect) => {
-                    if self.reach_next_run() {
-                        client.reached(clock::monotonic());
-                    }
-                }
-                None => {}
+                Some(Message::Connect) if self.reach_next_run() => client.reached(clock::monotonic()),
+                Some(Message::Connect) | None => {}
             }
             let left = |client: &Client| {
                 client.deadline().map_or(Duration::ZERO, |deadline| deadline.since(clock::monotonic()))

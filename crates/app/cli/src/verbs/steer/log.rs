@@ -113,7 +113,7 @@ pub(super) fn verify(
     }
 }
 
-fn damaged(error: &LogError, path: &std::path::Path) -> anyhow::Error {
+fn damaged(error: &LogError, path: &Path) -> anyhow::Error {
     anyhow!("{error}: {}\ncheck it with `tallycast steer verify`", path.display())
 }
 

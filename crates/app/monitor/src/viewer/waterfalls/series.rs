@@ -92,9 +92,11 @@ pub(in crate::viewer) struct Fall {
     pub(super) newest: Option<WallTime>,
     /// The frame with all columns.
     frame: WaterfallFrame,
-    /// The encoded forms so far, by the fall that pages have.
-    forms: Mutex<Vec<(Option<u64>, Arc<[u8]>)>>,
+    forms: Mutex<Vec<Form>>,
 }
+
+/// A fall as it is encoded for pages that have another one, by its number, or none.
+type Form = (Option<u64>, Arc<[u8]>);
 
 impl Falls {
     /// Returns the series of a subject, the same for all pages.
