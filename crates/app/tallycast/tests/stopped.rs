@@ -67,7 +67,7 @@ fn has_no_horizon_while_stopped(bus: &str) {
     drop(publishing);
     let accounts = reader.close();
     assert_eq!(accounts.len(), 1);
-    assert_eq!((accounts[0].reach, accounts[0].account.elements.delivered), (Reach::Shm, 100));
+    assert_eq!(accounts[0].reach, Reach::Shm);
     assert_eq!(accounts[0].account.check(), Ok(()));
 }
 
