@@ -157,7 +157,7 @@ mod tests {
                 "of them from one address, unless `--pages-per-address` is set",
             ),
             (viewer::MAX_VIEWS, "views of one page"),
-            (view::MAX_TRACES, "traces of one view"),
+            (view::MAX_TRACES, "traces of one view, channels of a table"),
             (viewer::MAX_UNDER_WAY, "frames of one view sent and not confirmed"),
             (viewer::MAX_CONFIRMED, "frames confirmed by one message"),
             (MAX_MESSAGE_BYTES, "bytes of a message or of a request's body"),

@@ -18,9 +18,14 @@ struct Plate {
 
 impl Plate {
     fn open(bus: &Bus) -> Self {
+        Self::labelled(bus, [])
+    }
+
+    fn labelled<const N: usize>(bus: &Bus, labels: [(&str, &str); N]) -> Self {
         let node = node(bus);
         let field = Channel::new("temperature", "°C").with_shape([32, 48]).with_scale(2.0, -1.0);
         let builder = node.publisher("lab/plate").dtype(Dtype::F4).rate(20_u32);
+        let builder = labels.into_iter().fold(builder, |builder, (name, value)| builder.label(name, value));
         let publisher = builder.channel(Channel::new("t", "s")).channel(field).open().unwrap();
         Self { publisher, t0: WallTime::from_nanos(1_795_262_400_000_000_000), _node: node }
     }
@@ -92,7 +97,8 @@ fn a_page_sees_the_newest_field_whole_and_reduced() {
 fn a_page_sees_fields_over_time_each_column_once() {
     let bus = bus();
     let monitor = monitor(&bus);
-    let mut plate = Plate::open(&bus);
+    // Samples over time of spectra are kept before a page asks for them.
+    let mut plate = Plate::labelled(&bus, [("spectrum_bin_hz", "0.5")]);
     wait_until("a field", || {
         plate.publish(1.0);
         let catalogue = get(monitor.address(), "/api/streams").json();
