@@ -56,6 +56,13 @@ impl Totals {
         self.outcome(answer);
     }
 
+    /// Returns the totals without the commands that wait.
+    pub(crate) const fn decided(mut self) -> Self {
+        self.received -= self.pending;
+        self.pending = 0;
+        self
+    }
+
     fn outcome(&mut self, answer: &Answer) {
         match answer {
             Answer::Accepted => unreachable!("accepted is no outcome"),

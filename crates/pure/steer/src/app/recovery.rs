@@ -122,14 +122,18 @@ impl Recovery {
     fn sum(&mut self, record: &Record) {
         match (self.place, record) {
             (Place::Beginning, Record::Checkpoint { totals, switches, .. }) => {
-                (self.totals, self.switches, self.has_forgotten) = (*totals, *switches, true);
+                // Those that wait follow one by one.
+                (self.totals, self.switches, self.has_forgotten) = (totals.decided(), *switches, true);
                 self.place = Place::Checkpoint;
             }
             (Place::Checkpoint, Record::Standing { parameter, revision, last }) => {
                 self.revisions.insert(parameter.clone(), *revision);
                 self.last.insert(parameter.clone(), last.iter().copied().collect());
             }
-            (Place::Checkpoint, Record::Open { id, parameter, fingerprint }) => {
+            (Place::Checkpoint, Record::Open { id, parameter, fingerprint })
+                if !self.open.contains_key(id) =>
+            {
+                self.totals.intent();
                 self.arrive(*id, parameter, Fingerprint::from_number(*fingerprint));
             }
             _ => {}
@@ -315,6 +319,26 @@ mod tests {
         assert_eq!(name(Kept::Unchanged), "failed");
         assert_eq!(name(Kept::Nothing), "uncertain");
         assert_eq!(name(change(9, 1)), "uncertain", "another command changed it, of which no log tells");
+    }
+
+    #[test]
+    fn a_checkpoint_that_does_not_add_up_is_of_the_commands_that_follow_it() {
+        let mut scene = Scene::new();
+        scene.send(scene.gain(1, 2.0));
+        let mut recovery = Recovery::default();
+        scene.records.iter().for_each(|record| recovery.record(record));
+        let checkpoint =
+            recovery.checkpoint(&"sim/engine".parse().unwrap(), Head::beginning(&"x".parse().unwrap()));
+        let is_open = |record: &&Record| matches!(record, Record::Open { .. });
+        let open = checkpoint.iter().find(is_open).unwrap();
+        let without: Vec<_> = checkpoint.iter().filter(|record| !is_open(record)).collect();
+        let twice: Vec<_> = checkpoint.iter().chain([open]).collect();
+        for (records, uncertain) in [(without, 0), (twice, 1)] {
+            let mut recovery = Recovery::default();
+            records.into_iter().for_each(|record| recovery.record(record));
+            let app = recovery.start(config(), Vec::new()).unwrap();
+            assert_eq!((app.totals().received, app.totals().uncertain), (uncertain, uncertain));
+        }
     }
 
     #[test]
