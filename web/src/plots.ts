@@ -1,15 +1,16 @@
 /**
  * All plots of the page: their content, their window of time, and when they are drawn.
  *
- * One `requestAnimationFrame` at a time, and only when a frame came or something changed; a hidden page has
- * none. Credit goes back to the server at the pace of the drawing, so that a slow page is never sent more than it shows.
+ * One `requestAnimationFrame` at a time, and only when a frame came or something changed; a hidden page has none.
  */
-import { searchGap } from './gap-search';
+import { Credit } from './credit';
+import { GapFocus } from './gap-focus';
 import type { Live } from './live';
 import { Measuring } from './measuring';
-import { neighbour, type Direction, type PlotGap } from './model/gaps';
+import type { Direction, PlotGap } from './model/gaps';
 import { EMPTY_LAYOUT, MAX_PLOTS, overlay, plotOf, withoutRoom, type Layout, type Plot } from './model/layout';
 import { limitsOf, sameLimits, type Limit } from './model/limits';
+import { LiveEdge } from './model/live-edge';
 import type { RunMark } from './model/run-marks';
 import type { Mark } from './model/steering-marks';
 import { channelOf, firstPanel, type PanelKind } from './model/picture';
@@ -64,23 +65,30 @@ export class Plots {
   #layout: Layout = EMPTY_LAYOUT;
   #active = 0;
   #nextView = 1;
-  #edge: bigint;
-  #edgeAtMs = performance.now();
+  readonly #edge = new LiveEdge(BigInt(Date.now()) * 1_000_000n, performance.now());
+  readonly #credit: Credit;
+  readonly #gap: GapFocus;
   /** Share of the width at which the pointer is. */
   #cursor: number | null = null;
-  #focused: PlotGap | null = null;
   #marks: readonly Mark[] = [];
   #runs: { readonly marks: readonly RunMark[]; readonly zero: bigint | null } = { marks: [], zero: null };
   #limits: ReadonlyMap<string, readonly Limit[]> = new Map();
   #scheduled = 0;
   #draws = 0;
-  /** Frames whose credit waits for the next drawing: the server's credit bounds them. */
-  readonly #owed: number[] = [];
-  /** Views that have a frame which the next drawing will show. */
-  readonly #undrawn = new Set<number>();
 
   constructor(element: HTMLElement, readonly context: PlotsContext) {
-    this.#edge = BigInt(Date.now()) * 1_000_000n;
+    this.#credit = new Credit((frame) => context.live.shown(frame));
+    this.#gap = new GapFocus({
+      card: context.card,
+      fetchGaps: context.fetchGaps,
+      zone: () => context.zone(),
+      window: () => this.#layout.window,
+      edge: () => ({ shown: this.#edge.time, now: this.#edgeNow() }),
+      active: () => this.#activePair(),
+      panelWith: (stream) => this.#panelWith(stream),
+      look: (window) => this.#look(window),
+      say: (text) => context.say(text),
+    });
     this.#grid = new PlotGrid(element, {
       onResize: (index, columns, rows) => this.#change(index, { columns, rows }),
       onFitted: () => this.#request(),
@@ -172,35 +180,35 @@ export class Plots {
 
   /** Takes a frame from the server. */
   onFrame(frame: ViewFrame): void {
-    this.#credit(frame);
-    const panel = this.#grid.panels.find((each) => each.view === frame.view);
+    const panel = this.#take(frame, frame.live ? frame.from + frame.column * BigInt(frame.columnCount) : null);
     if (panel instanceof PlotPanel) panel.setFrame(frame);
-    const end = frame.from + frame.column * BigInt(frame.columnCount);
-    if (frame.live && end > this.#edge) {
-      this.#edge = end;
-      this.#edgeAtMs = performance.now();
-    }
-    this.#schedule();
   }
 
   /** Takes a whole sample from the server. */
   onPicture(frame: PictureFrame): void {
-    this.#credit(frame);
-    const panel = this.#grid.panels.find((each) => each.view === frame.view);
+    const panel = this.#take(frame, frame.live ? frame.sample?.time ?? null : null);
     if (panel instanceof SamplePanel) panel.setPicture(frame);
-    if (frame.live && frame.sample !== null && frame.sample.time > this.#edge) {
-      this.#edge = frame.sample.time;
-      this.#edgeAtMs = performance.now();
-    }
-    this.#schedule();
   }
 
   /** Takes the rows of a table that have changed. */
   onValues(frame: ValuesFrame): void {
-    this.#credit(frame);
-    const panel = this.#grid.panels.find((each) => each.view === frame.view);
+    const panel = this.#take(frame, null);
     if (panel instanceof TablePanel) panel.setValues(frame);
+  }
+
+  /** Takes columns of a waterfall from the server; returns whether they fit those before them. */
+  onWaterfall(frame: WaterfallFrame): boolean {
+    const last = (frame.first + BigInt(frame.count) - 1n) * frame.columnNs;
+    const panel = this.#take(frame, frame.live && frame.count > 0 ? last : null);
+    return !(panel instanceof SamplePanel) || panel.setWaterfall(frame);
+  }
+
+  /** Counts a frame that reaches to this time, if it follows the newest data; returns the panel of its view. */
+  #take(frame: { readonly view: number; readonly frame: number }, reach: bigint | null): Panel | undefined {
+    this.#credit.took(frame);
+    if (reach !== null) this.#edge.reach(reach, performance.now());
     this.#schedule();
+    return this.#grid.panels.find((each) => each.view === frame.view);
   }
 
   /** Time has passed: ages are others. */
@@ -217,24 +225,9 @@ export class Plots {
     else this.show(at);
   }
 
-  /** Takes columns of a waterfall from the server; returns whether they fit those before them. */
-  onWaterfall(frame: WaterfallFrame): boolean {
-    this.#credit(frame);
-    const panel = this.#grid.panels.find((each) => each.view === frame.view);
-    const fits = !(panel instanceof SamplePanel) || panel.setWaterfall(frame);
-    const end = (frame.first + BigInt(frame.count)) * frame.columnNs;
-    if (frame.live && frame.count > 0 && end - frame.columnNs > this.#edge) {
-      this.#edge = end - frame.columnNs;
-      this.#edgeAtMs = performance.now();
-    }
-    this.#schedule();
-    return fits;
-  }
-
   /** The connection is gone, and with it what was owed on it. */
   onDisconnect(): void {
-    this.#owed.length = 0;
-    this.#undrawn.clear();
+    this.#credit.forget();
   }
 
   /** Plots traces in a new plot, over the active plot, or where they were dropped. */
@@ -339,7 +332,7 @@ export class Plots {
   #shownEdge(): bigint {
     const shown = this.#grid.panels[this.#active]?.shown;
     const drawn = shown !== undefined && shown.spanNs === this.#layout.window.spanNs;
-    return drawn ? shown.from + shown.spanNs : this.#edge;
+    return drawn ? shown.from + shown.spanNs : this.#edge.time;
   }
 
   /** Moves the window by a share of its width; positive is later. */
@@ -371,35 +364,18 @@ export class Plots {
   }
 
   /** Moves to the next or previous gap of the active plot, wherever it is. */
-  async stepGap(direction: Direction): Promise<void> {
-    const panel = this.#grid.panels[this.#active];
-    const plot = this.activePlot;
-    if (panel === undefined || plot === null) return;
-    const { from, spanNs } = panel.shown;
-    const at = this.#focused?.from ?? (direction === 'next' ? from : from + spanNs);
-    const gap = neighbour(panel.gaps, at, direction) ?? (await this.#search(plot, at, direction));
-    if (gap === null) this.context.say(direction === 'next' ? 'No later gap' : 'No earlier gap within a day');
-    else this.focusGap(gap);
+  stepGap(direction: Direction): Promise<void> {
+    return this.#gap.step(direction);
   }
 
   /** Shows a gap in the middle of the plots, with its card. */
   focusGap(gap: PlotGap): void {
-    const panel = this.#panelWith(gap.stream);
-    const held = pause(this.#layout.window, this.#edge);
-    const start = (held.endNs ?? 0n) - held.spanNs;
-    const inView = gap.from >= start && gap.to <= (held.endNs ?? 0n);
-    this.#look(inView ? held : centre(held, gap.from, gap.to, this.#edgeNow()));
-    this.#focused = gap;
-    // After the drawing that this change has asked for: only then is the gap's place known.
-    requestAnimationFrame(() => {
-      if (panel !== undefined) this.context.card.show(gap, panel.gapPlace(gap), this.context.zone(), true);
-    });
+    this.#gap.show(gap);
   }
 
   /** Forgets the gap that was looked at. */
   unfocus(): void {
-    this.#focused = null;
-    this.context.card.hide(true);
+    this.#gap.leave();
   }
 
   /** The stretch of time that the active plot shows; null without a plot. */
@@ -454,9 +430,9 @@ export class Plots {
     this.#render(performance.now());
   }
 
-  #search(plot: Plot, at: bigint, direction: Direction): Promise<PlotGap | null> {
-    const streams = new Set(plot.traces.map((trace) => trace.stream));
-    return searchGap(this.context.fetchGaps, [...streams], at, this.#edgeNow(), direction);
+  #activePair(): { readonly plot: Plot; readonly panel: Panel } | null {
+    const [plot, panel] = [this.activePlot, this.#grid.panels[this.#active]];
+    return plot === null || panel === undefined ? null : { plot, panel };
   }
 
   #panelWith(stream: string): Panel | undefined {
@@ -496,7 +472,7 @@ export class Plots {
     const view = this.#nextView;
     this.#nextView += 1;
     const shared = (): Shared => ({
-      window: this.#layout.window, zone: this.context.zone(), palette: this.context.palette(), edge: this.#edge, marks: this.#marks, runs: this.#runs, limits: this.#limits,
+      window: this.#layout.window, zone: this.context.zone(), palette: this.context.palette(), edge: this.#edge.time, marks: this.#marks, runs: this.#runs, limits: this.#limits,
     });
     const listener = this.#listener(() => panel);
     const panel = makePanel(view, plot, listener, shared, {
@@ -555,10 +531,7 @@ export class Plots {
         this.toggleCursors();
       },
       onDragCursor: (name, share) => this.#measuring.drag(panel(), name, share),
-      onGap: (gap, at) => {
-        if (gap === null) this.context.card.hide();
-        else if (this.#focused === null) this.context.card.show(gap, at, this.context.zone());
-      },
+      onGap: (gap, at) => this.#gap.hover(gap, at),
       onAxis: (axis: AxisMode) => this.#change(index(), { axis }),
       onRemoveTrace: (trace) => this.#removeTrace(index(), trace),
       onSingle: () => this.single(index()),
@@ -620,20 +593,6 @@ export class Plots {
     this.#schedule();
   }
 
-  /**
-   * Gives the credit of a frame back: at once for a view's first frame since the last drawing, which the next
-   * one will show, else only after that drawing. So every view continues at full pace, and a
-   * page that draws slowly is still sent no more than it draws.
-   */
-  #credit({ view, frame }: ViewFrame | PictureFrame | ValuesFrame | WaterfallFrame): void {
-    if (this.#undrawn.has(view)) {
-      this.#owed.push(frame);
-      return;
-    }
-    this.#undrawn.add(view);
-    this.context.live.shown(frame);
-  }
-
   #setCursor(share: number | null): void {
     this.#cursor = share;
     this.#grid.panels.forEach((panel) => panel.showCursor(share));
@@ -648,11 +607,11 @@ export class Plots {
 
   #showStretch(cursors: Cursors): void {
     const [from, to] = ordered(cursors);
-    this.#look(centre(pause(this.#layout.window, this.#edge), from, to, this.#edgeNow()));
+    this.#look(centre(pause(this.#layout.window, this.#edge.time), from, to, this.#edgeNow()));
   }
 
   #edgeNow(): bigint {
-    return this.#edge + BigInt(Math.round((performance.now() - this.#edgeAtMs) * 1e6));
+    return this.#edge.now(performance.now());
   }
 
   #schedule(): void {
@@ -669,8 +628,7 @@ export class Plots {
       panel.showCursor(this.#cursor);
     }
     this.#measuring.draw(nowMs);
-    this.#undrawn.clear();
-    for (const frame of this.#owed.splice(0)) this.context.live.shown(frame);
+    this.#credit.drawn();
     if (drawn === 0) return;
     // For the tests: the only way to see from outside that a hidden page draws nothing.
     this.#draws += 1;
