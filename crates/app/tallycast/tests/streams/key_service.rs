@@ -41,7 +41,8 @@ impl Laboratory {
         let file = ServiceFile::new(&authority, address, exchange, (periods, Suite::default()));
         let path = folder.path().join("lab.service");
         keyring::create_service(&path, &file).unwrap();
-        let address = SocketAddr::from(([127, 0, 0, 1], 0));
+        // The service comes back at its address, which no other socket may take meanwhile.
+        let address = support::ports::free_address();
         let mut laboratory = Self { folder, authority, exchange: file.public(), address, service: None };
         laboratory.start();
         laboratory
