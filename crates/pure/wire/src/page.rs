@@ -11,6 +11,8 @@ mod layout;
 mod means;
 mod picture;
 #[cfg(test)]
+mod testing;
+#[cfg(test)]
 mod tests;
 mod values;
 mod waterfall;
@@ -204,8 +206,8 @@ pub enum PageFrameError {
         /// Number of bytes.
         actual: usize,
     },
-    /// Bytes follow the last trace.
-    #[error("{0} bytes follow the frame's last trace")]
+    /// Bytes follow the last part.
+    #[error("{0} bytes follow the frame's last part")]
     TooLong(usize),
     /// The bytes are not a frame, or from a newer server.
     #[error("unknown value {value} of `{field}` in version {PAGE_VERSION} of the page's frames")]
@@ -293,12 +295,7 @@ impl ViewFrame {
     /// # Errors
     /// [`PageFrameError`] for bytes that are shorter than the head of a frame.
     pub fn address(bytes: &mut [u8], to: FrameAddress) -> Result<(), PageFrameError> {
-        let too_short = PageFrameError::TooShort { part: "header", actual: bytes.len() };
-        let (head, _) = layout::Frame::mut_from_prefix(bytes).map_err(|_| too_short)?;
-        head.frame = to.frame.into();
-        head.view = to.view.into();
-        head.dropped_frames = to.dropped_frames.into();
-        Ok(())
+        address(bytes, to, |head: &mut layout::Frame| &mut head.dropped_frames)
     }
 
     /// Reads a frame; every accepted frame encodes to the same bytes again, except for the bits of a NaN.
@@ -308,11 +305,7 @@ impl ViewFrame {
     /// # Errors
     /// [`PageFrameError`] for all bytes other than a complete, known frame.
     pub fn decode(bytes: &[u8]) -> Result<Self, PageFrameError> {
-        let mut input = Input { rest: bytes, total: bytes.len() };
-        let header: &layout::Frame = input.one("header")?;
-        known("magic", header.magic.get(), header.magic == PAGE_MAGIC)?;
-        known("version", header.version, header.version == PAGE_VERSION)?;
-        known("kind", header.kind, header.kind == KIND_VIEW)?;
+        let (mut input, header) = Input::begin::<layout::Frame>(bytes, KIND_VIEW)?;
         let flags = header.flags.get();
         known("flags", flags, flags & !(FLAG_LIVE | FLAG_THINNED_FURTHER) == 0)?;
         let column_count = header.column_count.get();
@@ -332,7 +325,8 @@ impl ViewFrame {
             dropped_frames: header.dropped_frames.get(),
             traces: traces.collect::<Result<_, _>>()?,
         };
-        if input.rest.is_empty() { Ok(frame) } else { Err(PageFrameError::TooLong(input.rest.len())) }
+        input.end()?;
+        Ok(frame)
     }
 }
 
@@ -532,6 +526,20 @@ struct Input<'a> {
 }
 
 impl<'a> Input<'a> {
+    /// Begins to read a frame of this kind; returns its head, too.
+    fn begin<T: FromBytes + Immutable + KnownLayout>(
+        bytes: &'a [u8],
+        kind: u8,
+    ) -> Result<(Self, &'a T), PageFrameError> {
+        let mut input = Self { rest: bytes, total: bytes.len() };
+        let header = input.one("header")?;
+        let head: &layout::Head = Self { rest: bytes, total: bytes.len() }.one("header")?;
+        known("magic", head.magic.get(), head.magic == PAGE_MAGIC)?;
+        known("version", head.version, head.version == PAGE_VERSION)?;
+        known("kind", head.kind, head.kind == kind)?;
+        Ok((input, header))
+    }
+
     fn one<T: FromBytes + Immutable + KnownLayout>(
         &mut self,
         part: &'static str,
@@ -552,6 +560,40 @@ impl<'a> Input<'a> {
         self.rest = rest;
         Ok(values)
     }
+
+    /// Reads the zeros that fill up a part of so many bytes.
+    fn filling(&mut self, part: &'static str, size: usize) -> Result<(), PageFrameError> {
+        let rest = self.many::<u8>(part, filling(size))?;
+        known(part, u64::from(rest.iter().any(|byte| *byte != 0)), rest.iter().all(|byte| *byte == 0))
+    }
+
+    fn end(self) -> Result<(), PageFrameError> {
+        if self.rest.is_empty() { Ok(()) } else { Err(PageFrameError::TooLong(self.rest.len())) }
+    }
+}
+
+/// Returns the number of zeros that follow a part of so many bytes: the next one begins at a multiple of 8.
+const fn filling(size: usize) -> usize {
+    size.next_multiple_of(8) - size
+}
+
+/// Fills up what a part of so many bytes has appended.
+fn fill(bytes: &mut Vec<u8>, size: usize) {
+    bytes.resize(bytes.len() + filling(size), 0);
+}
+
+/// Writes into an encoded frame what differs between the pages that it is sent to; `dropped` is that field of the head.
+fn address<T: FromBytes + IntoBytes + KnownLayout>(
+    bytes: &mut [u8],
+    to: FrameAddress,
+    dropped: impl FnOnce(&mut T) -> &mut zerocopy::little_endian::U32,
+) -> Result<(), PageFrameError> {
+    let too_short = PageFrameError::TooShort { part: "header", actual: bytes.len() };
+    let (header, _) = T::mut_from_prefix(bytes).map_err(|_| too_short)?;
+    *dropped(header) = to.dropped_frames.into();
+    let (head, _) = layout::Head::mut_from_prefix(bytes).expect("every header begins with it");
+    (head.frame, head.view) = (to.frame.into(), to.view.into());
+    Ok(())
 }
 
 const fn flag(set: bool, bit: u16) -> u16 {

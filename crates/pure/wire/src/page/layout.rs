@@ -24,8 +24,19 @@ macro_rules! layout {
     };
 }
 
+/// What the heads of all kinds of frames begin with.
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned, Clone, Copy)]
+#[repr(C)]
+pub(super) struct Head {
+    pub(super) magic: U16,
+    pub(super) version: u8,
+    pub(super) kind: u8,
+    pub(super) frame: U32,
+    pub(super) view: U32,
+}
+
 layout! {
-    /// Head of every frame.
+    /// Head of a frame of traces.
     Frame {
         magic: U16,
         version: u8,

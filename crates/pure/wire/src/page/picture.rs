@@ -7,8 +7,8 @@ use units::WallTime;
 use zerocopy::IntoBytes;
 
 use super::{
-    Input, KIND_PICTURE, NO_TIME, PAGE_MAGIC, PAGE_VERSION, PageFrameError, TraceState, flag, known, layout,
-    within,
+    Input, KIND_PICTURE, NO_TIME, PAGE_MAGIC, PAGE_VERSION, PageFrameError, TraceState, fill, filling, flag,
+    known, layout, within,
 };
 
 /// Maximum number of pixels of a picture: 1 MB as f32, half a second of what a viewer gets.
@@ -20,8 +20,6 @@ const FORM_STEPS: u8 = 2;
 const FLAG_LIVE: u8 = 1;
 const FLAG_THINNED_FURTHER: u8 = 2;
 const FLAG_MAX: u8 = 4;
-/// Pixels are filled up to a multiple of this.
-const PART_BYTES: usize = 8;
 
 /// All data that a viewer needs to redraw the newest sample of a channel in a window.
 #[derive(Clone, PartialEq, Debug)]
@@ -86,7 +84,7 @@ impl PictureFrame {
     #[must_use]
     pub fn encoded_bytes(&self) -> usize {
         let pixels = self.sample.as_ref().map_or(0, |sample| pixels_bytes(&sample.picture.pixels));
-        size_of::<layout::Picture>() + pixels.next_multiple_of(PART_BYTES)
+        size_of::<layout::Picture>() + pixels + filling(pixels)
     }
 
     /// Appends the frame.
@@ -149,7 +147,7 @@ impl PictureFrame {
                 Pixels::Steps(steps) => bytes.extend_from_slice(steps),
             }
             let filled = pixels_bytes(pixels);
-            bytes.resize(bytes.len() + filled.next_multiple_of(PART_BYTES) - filled, 0);
+            fill(bytes, filled);
         }
         Ok(())
     }
@@ -159,11 +157,7 @@ impl PictureFrame {
     /// # Errors
     /// [`PageFrameError`] for all bytes other than a complete, known frame.
     pub fn decode(bytes: &[u8]) -> Result<Self, PageFrameError> {
-        let mut input = Input { rest: bytes, total: bytes.len() };
-        let header: &layout::Picture = input.one("header")?;
-        known("magic", header.magic.get(), header.magic == PAGE_MAGIC)?;
-        known("version", header.version, header.version == PAGE_VERSION)?;
-        known("kind", header.kind, header.kind == KIND_PICTURE)?;
+        let (mut input, header) = Input::begin::<layout::Picture>(bytes, KIND_PICTURE)?;
         let flags = header.picture_flags;
         known("picture_flags", flags, flags & !(FLAG_LIVE | FLAG_THINNED_FURTHER | FLAG_MAX) == 0)?;
         let obstacle = match header.obstacle {
@@ -175,9 +169,7 @@ impl PictureFrame {
         };
         let time = |nanos: i64| Some(WallTime::from_nanos(nanos)).filter(|_| nanos != NO_TIME);
         let sample = read_sample(&mut input, header)?;
-        if !input.rest.is_empty() {
-            return Err(PageFrameError::TooLong(input.rest.len()));
-        }
+        input.end()?;
         Ok(Self {
             frame: header.frame.get(),
             view: header.view.get(),
@@ -224,8 +216,7 @@ fn read_sample(
         FORM_STEPS => (Pixels::Steps(input.many::<u8>("pixels", count)?.to_vec()), count),
         form => return Err(PageFrameError::Unknown { field: "form", value: form.into() }),
     };
-    let rest = input.many::<u8>("pixels", filled.next_multiple_of(PART_BYTES) - filled)?;
-    known("pixels", u64::from(rest.iter().any(|byte| *byte != 0)), rest.iter().all(|byte| *byte == 0))?;
+    input.filling("pixels", filled)?;
     Ok(Some(PictureSample {
         time: WallTime::from_nanos(sample_ns),
         index: header.sample_index.get(),
@@ -265,15 +256,14 @@ fn pixels_bytes(pixels: &Pixels) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use super::super::testing::{
+        Coded, NOON, assert_any_byte_may_be_wrong, assert_cut_is_refused, assert_golden,
+    };
     use super::*;
-    use units::Random;
 
     const VALUES: &str = include_str!("../../../../../docs/protocol/golden/picture-values.hex");
     const STEPS: &str = include_str!("../../../../../docs/protocol/golden/picture-steps.hex");
     const NOTHING: &str = include_str!("../../../../../docs/protocol/golden/picture-nothing.hex");
-
-    /// 2026-11-21T12:00:00Z.
-    const NOON: WallTime = WallTime::from_nanos(1_795_262_400_000_000_000);
 
     /// A following view of a matrix of 4 × 5, reduced by blocks of 2 × 2; one block has no numbers.
     fn values() -> PictureFrame {
@@ -329,59 +319,29 @@ mod tests {
         PictureFrame { obstacle: Some(Obstacle::TooLarge), kept_from: None, sample: None, ..values() }
     }
 
-    fn bytes(hex: &str) -> Vec<u8> {
-        let text = hex.lines().filter(|line| !line.starts_with('#'));
-        text.flat_map(str::split_whitespace).map(|pair| u8::from_str_radix(pair, 16).unwrap()).collect()
-    }
-
-    fn encoded(frame: &PictureFrame) -> Vec<u8> {
-        let mut bytes = Vec::new();
-        frame.encode(&mut bytes).unwrap();
-        bytes
-    }
-
     #[test]
     fn golden_frames_are_written_and_read_byte_for_byte() {
-        for (frame, golden) in [(values(), VALUES), (steps(), STEPS), (nothing(), NOTHING)] {
-            let golden = bytes(golden);
-            assert_eq!(encoded(&frame), golden, "wrote {:02x?}", encoded(&frame));
-            assert_eq!(frame.encoded_bytes(), golden.len());
-            // A NaN is not equal to itself: frames are compared as bytes.
-            assert_eq!(encoded(&PictureFrame::decode(&golden).unwrap()), golden);
+        let all = [(values(), VALUES), (steps(), STEPS), (nothing(), NOTHING)];
+        assert_golden(&all);
+        for (frame, _) in &all {
+            assert_eq!(frame.encoded_bytes(), frame.encoded().len());
         }
     }
 
     #[test]
     fn a_frame_cut_anywhere_is_refused() {
-        for frame in [values(), steps(), nothing()] {
-            let whole = encoded(&frame);
-            for len in 0..whole.len() {
-                let error = PictureFrame::decode(&whole[..len]).unwrap_err();
-                assert!(matches!(error, PageFrameError::TooShort { .. }), "{len}: {error}");
-            }
-            assert_eq!(PictureFrame::decode(&[whole, vec![0]].concat()), Err(PageFrameError::TooLong(1)));
-        }
+        assert_cut_is_refused(&[values(), steps(), nothing()]);
     }
 
     #[test]
     fn any_byte_may_be_wrong_without_harm() {
-        let (mut random, frames) = (Random::new(1), [values(), steps(), nothing()]);
-        for _ in 0..20_000 {
-            let mut bytes = encoded(&frames[random.below(frames.len() as u64) as usize]);
-            for _ in 0..1 + random.below(3) {
-                let place = random.below(bytes.len() as u64) as usize;
-                bytes[place] = random.next_u64() as u8;
-            }
-            if let Ok(frame) = PictureFrame::decode(&bytes) {
-                assert_eq!(encoded(&frame).len(), bytes.len());
-            }
-        }
+        assert_any_byte_may_be_wrong(&[values(), steps(), nothing()]);
     }
 
     #[test]
     fn what_contradicts_itself_or_is_not_known_is_refused() {
         let refused = |frame: &PictureFrame, place: usize, value: u8| {
-            let mut bytes = encoded(frame);
+            let mut bytes = frame.encoded();
             bytes[place] = value;
             PictureFrame::decode(&bytes).unwrap_err().to_string()
         };
@@ -392,7 +352,7 @@ mod tests {
             let value = if place == 100 { 0 } else { 0x7e };
             assert!(refused(&values(), place, value).contains(&format!("`{field}`")), "{field}");
         }
-        let padded = encoded(&steps()).len() - 1;
+        let padded = steps().encoded().len() - 1;
         assert!(refused(&steps(), padded, 1).contains("`pixels`"));
         assert!(refused(&nothing(), 32, 1).contains("`sample_index`"));
         assert!(refused(&nothing(), 24, 1).contains("`sample_ns`"));

@@ -1,7 +1,7 @@
 //! Frames compared with their golden files and their page, and truncated at every length.
 
+use super::testing::{Coded, NOON, assert_any_byte_may_be_wrong, assert_cut_is_refused, assert_golden};
 use super::*;
-use units::Random;
 
 const PAGE: &str = include_str!("../../../../../docs/protocol/page.md");
 const COLUMNS: &str = include_str!("../../../../../docs/protocol/golden/page-columns.hex");
@@ -11,24 +11,9 @@ const MEANS: &str = include_str!("../../../../../docs/protocol/golden/page-means
 const RELAYED: &str = include_str!("../../../../../docs/protocol/golden/page-relayed.hex");
 const UNKNOWN: &str = include_str!("../../../../../docs/protocol/golden/page-unknown.hex");
 
-fn bytes(hex: &str) -> Vec<u8> {
-    let text = hex.lines().filter(|line| !line.starts_with('#'));
-    let pairs = text.flat_map(str::split_whitespace);
-    pairs.map(|pair| u8::from_str_radix(pair, 16).unwrap()).collect()
-}
-
-fn encoded(frame: &ViewFrame) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    frame.encode(&mut bytes).unwrap();
-    bytes
-}
-
 fn single(first: u32, extremes: Vec<[f32; 2]>) -> TraceShape {
     TraceShape::Columns { kept: 0, first, extremes: Extremes::Single(extremes), means: None }
 }
-
-/// 2026-11-21T12:00:00Z.
-const NOON: WallTime = WallTime::from_nanos(1_795_262_400_000_000_000);
 
 /// A live view of ten columns of 1 ms, whose sixth and seventh are a hole of stage `injected`.
 fn columns() -> ViewFrame {
@@ -180,21 +165,18 @@ fn golden_frames_are_written_and_read_byte_for_byte() {
         (relayed(), RELAYED),
         (unknown(), UNKNOWN),
     ];
-    for (frame, golden) in all {
-        let golden = bytes(golden);
-        assert_eq!(encoded(&frame), golden, "wrote {:02x?}", encoded(&frame));
-        assert_eq!(frame.encoded_bytes(), golden.len());
-        // A NaN is not equal to itself: frames are compared as bytes.
-        assert_eq!(encoded(&ViewFrame::decode(&golden).unwrap()), golden);
+    assert_golden(&all);
+    for (frame, _) in &all {
+        assert_eq!(frame.encoded_bytes(), frame.encoded().len());
     }
 }
 
 #[test]
 fn a_frame_addressed_to_a_page_is_the_frame_made_for_it() {
-    let mut bytes = encoded(&columns());
+    let mut bytes = columns().encoded();
     let to = FrameAddress { frame: 7, view: 3, dropped_frames: 11 };
     ViewFrame::address(&mut bytes, to).unwrap();
-    assert_eq!(bytes, encoded(&ViewFrame { frame: 7, view: 3, dropped_frames: 11, ..columns() }));
+    assert_eq!(bytes, ViewFrame { frame: 7, view: 3, dropped_frames: 11, ..columns() }.encoded());
     let head = size_of::<layout::Frame>();
     assert!(ViewFrame::address(&mut bytes[..head], to).is_ok());
     assert!(ViewFrame::address(&mut bytes[..head - 1], to).is_err());
@@ -202,29 +184,12 @@ fn a_frame_addressed_to_a_page_is_the_frame_made_for_it() {
 
 #[test]
 fn a_frame_cut_anywhere_is_refused() {
-    for frame in [columns(), points(), exact(), with_means(), relayed(), unknown()] {
-        let whole = encoded(&frame);
-        for len in 0..whole.len() {
-            let error = ViewFrame::decode(&whole[..len]).unwrap_err();
-            assert!(matches!(error, PageFrameError::TooShort { .. }), "{len}: {error}");
-        }
-        assert_eq!(ViewFrame::decode(&[whole, vec![0]].concat()), Err(PageFrameError::TooLong(1)));
-    }
+    assert_cut_is_refused(&[columns(), points(), exact(), with_means(), relayed(), unknown()]);
 }
 
 #[test]
 fn any_byte_may_be_wrong_without_harm() {
-    let (mut random, frames) = (Random::new(1), [points(), relayed(), with_means()]);
-    for _ in 0..20_000 {
-        let mut bytes = encoded(&frames[random.below(frames.len() as u64) as usize]);
-        for _ in 0..1 + random.below(3) {
-            let place = random.below(bytes.len() as u64) as usize;
-            bytes[place] = random.next_u64() as u8;
-        }
-        if let Ok(frame) = ViewFrame::decode(&bytes) {
-            assert_eq!(encoded(&frame).len(), bytes.len());
-        }
-    }
+    assert_any_byte_may_be_wrong(&[points(), relayed(), with_means()]);
 }
 
 #[test]
@@ -260,7 +225,7 @@ fn a_frame_holds_what_it_may_and_not_one_more() {
 
 #[test]
 fn what_this_version_does_not_know_is_refused() {
-    let whole = encoded(&columns());
+    let whole = columns().encoded();
     // Magic, version, kind, flags; the trace's state and mode; the gap's stage, flags, hop and outcome.
     let gap = whole.len() - size_of::<layout::Gap>();
     for place in [0, 2, 3, 15, 50, 51, gap + 24, gap + 25, gap + 26, gap + 27, gap + 28] {
@@ -273,7 +238,7 @@ fn what_this_version_does_not_know_is_refused() {
 
 #[test]
 fn what_follows_the_last_mean_of_a_trace_is_zero() {
-    let mut bytes = encoded(&with_means());
+    let mut bytes = with_means().encoded();
     // Three means and one unused at the end.
     let unused = bytes.len() - 2;
     assert_eq!(bytes[unused..], [0, 0]);
@@ -284,7 +249,7 @@ fn what_follows_the_last_mean_of_a_trace_is_zero() {
 
 #[test]
 fn an_earlier_hop_is_one_that_there_can_be_and_of_stage_source() {
-    let whole = encoded(&relayed());
+    let whole = relayed().encoded();
     let gap = whole.len() - size_of::<layout::Gap>();
     let with = |place: usize, value: u8| {
         let mut bytes = whole.clone();
@@ -302,7 +267,7 @@ fn an_earlier_hop_is_one_that_there_can_be_and_of_stage_source() {
 
 #[test]
 fn a_value_without_its_time_is_refused() {
-    let mut bytes = encoded(&unknown());
+    let mut bytes = unknown().encoded();
     // The trace's newest value follows the frame's 48 bytes and its own first 32.
     bytes[80..88].copy_from_slice(&1.0_f64.to_le_bytes());
     let error = ViewFrame::decode(&bytes).unwrap_err();

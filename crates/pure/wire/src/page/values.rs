@@ -253,20 +253,14 @@ impl ValuesFrame {
     /// # Errors
     /// [`PageFrameError`] for all bytes other than a complete, known frame.
     pub fn decode(bytes: &[u8]) -> Result<Self, PageFrameError> {
-        let mut input = Input { rest: bytes, total: bytes.len() };
-        let head: &layout::Values = input.one("header")?;
-        known("magic", head.magic.get(), head.magic == PAGE_MAGIC)?;
-        known("version", head.version, head.version == PAGE_VERSION)?;
-        known("kind", head.kind, head.kind == KIND_VALUES)?;
+        let (mut input, head) = Input::begin::<layout::Values>(bytes, KIND_VALUES)?;
         let flags = head.values_flags.get();
         known("values_flags", flags, flags & !(FLAG_LIVE | FLAG_WHOLE) == 0)?;
         known("values_reserved", head.values_reserved.get(), head.values_reserved == 0)?;
         let count = usize::from(head.row_count.get());
         within("traces", count, MAX_PAGE_TRACES)?;
         let rows = (0..count).map(|_| ValueRow::decode(&mut input)).collect::<Result<_, _>>()?;
-        if !input.rest.is_empty() {
-            return Err(PageFrameError::TooLong(input.rest.len()));
-        }
+        input.end()?;
         Ok(Self {
             frame: head.frame.get(),
             view: head.view.get(),
@@ -281,14 +275,13 @@ impl ValuesFrame {
 
 #[cfg(test)]
 mod tests {
+    use super::super::testing::{
+        Coded, NOON, assert_any_byte_may_be_wrong, assert_cut_is_refused, assert_golden,
+    };
     use super::*;
-    use units::Random;
 
     const ROWS: &str = include_str!("../../../../../docs/protocol/golden/values-rows.hex");
     const HELD: &str = include_str!("../../../../../docs/protocol/golden/values-held.hex");
-
-    /// 2026-11-21T12:00:00Z.
-    const NOON: WallTime = WallTime::from_nanos(1_795_262_400_000_000_000);
 
     fn sample(elements: u32, range: [f64; 2], values: Values) -> ValueSample {
         ValueSample { time: NOON.offset(-1), elements, lost_elements: 0, lost_values: 0, range, values }
@@ -327,58 +320,25 @@ mod tests {
         ValuesFrame { rows: Vec::new(), ..rows() }
     }
 
-    fn bytes(hex: &str) -> Vec<u8> {
-        let text = hex.lines().filter(|line| !line.starts_with('#'));
-        text.flat_map(str::split_whitespace).map(|pair| u8::from_str_radix(pair, 16).unwrap()).collect()
-    }
-
-    fn encoded(frame: &ValuesFrame) -> Vec<u8> {
-        let mut bytes = Vec::new();
-        frame.encode(&mut bytes).unwrap();
-        bytes
-    }
-
     #[test]
     fn golden_frames_are_written_and_read_byte_for_byte() {
-        for (frame, golden) in [(rows(), ROWS), (held(), HELD)] {
-            let golden = bytes(golden);
-            assert_eq!(encoded(&frame), golden, "wrote {:02x?}", encoded(&frame));
-            // A NaN is not equal to itself: frames are compared as bytes.
-            assert_eq!(encoded(&ValuesFrame::decode(&golden).unwrap()), golden);
-        }
+        assert_golden(&[(rows(), ROWS), (held(), HELD)]);
     }
 
     #[test]
     fn a_frame_cut_anywhere_is_refused() {
-        for frame in [rows(), held()] {
-            let whole = encoded(&frame);
-            for len in 0..whole.len() {
-                let error = ValuesFrame::decode(&whole[..len]).unwrap_err();
-                assert!(matches!(error, PageFrameError::TooShort { .. }), "{len}: {error}");
-            }
-            assert_eq!(ValuesFrame::decode(&[whole, vec![0]].concat()), Err(PageFrameError::TooLong(1)));
-        }
+        assert_cut_is_refused(&[rows(), held()]);
     }
 
     #[test]
     fn any_byte_may_be_wrong_without_harm() {
-        let (mut random, frames) = (Random::new(1), [rows(), held()]);
-        for _ in 0..20_000 {
-            let mut bytes = encoded(&frames[random.below(2) as usize]);
-            for _ in 0..1 + random.below(3) {
-                let place = random.below(bytes.len() as u64) as usize;
-                bytes[place] = random.next_u64() as u8;
-            }
-            if let Ok(frame) = ValuesFrame::decode(&bytes) {
-                assert_eq!(encoded(&frame).len(), bytes.len());
-            }
-        }
+        assert_any_byte_may_be_wrong(&[rows(), held()]);
     }
 
     #[test]
     fn what_contradicts_itself_or_is_not_known_is_refused() {
         let refused = |frame: &ValuesFrame, place: usize, value: u8| {
-            let mut bytes = encoded(frame);
+            let mut bytes = frame.encoded();
             bytes[place] = value;
             ValuesFrame::decode(&bytes).unwrap_err().to_string()
         };

@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use sample::WaterfallColumn;
 use units::WallTime;
-use zerocopy::{FromBytes, IntoBytes};
+use zerocopy::IntoBytes;
 
 use super::{
     FrameAddress, Input, KIND_WATERFALL, MAX_PAGE_COLUMNS, NO_TIME, PAGE_MAGIC, PAGE_VERSION, PageFrameError,
-    TraceState, flag, known, layout, within,
+    TraceState, address, fill, flag, known, layout, within,
 };
 
 /// Maximum number of values of a frame: 1 MB, half a second of what a viewer gets.
@@ -20,8 +20,6 @@ const FLAG_LIVE: u8 = 1;
 const FLAG_THINNED_FURTHER: u8 = 2;
 const FLAG_ANEW: u8 = 4;
 const FLAG_SHORT: u8 = 8;
-/// Values are filled up to a multiple of this.
-const PART_BYTES: usize = 8;
 
 /// The columns of a waterfall that are new or have changed, and its window.
 #[derive(Clone, PartialEq, Debug)]
@@ -126,22 +124,16 @@ impl WaterfallFrame {
         }
         let all = self.columns.iter().flat_map(|column| column.bins.iter());
         bytes.extend(all.flat_map(|value| value.to_le_bytes()));
-        let filled = values * size_of::<f32>();
-        bytes.resize(bytes.len() + filled.next_multiple_of(PART_BYTES) - filled, 0);
+        fill(bytes, values * size_of::<f32>());
         Ok(())
     }
 
-    /// Writes what is one page's alone into an encoded frame, whose other parts pages share.
+    /// Writes into an encoded frame what differs between the pages that it is sent to.
     ///
     /// # Errors
     /// [`PageFrameError`] for bytes that are shorter than the head of a frame.
     pub fn address(bytes: &mut [u8], to: FrameAddress) -> Result<(), PageFrameError> {
-        let too_short = PageFrameError::TooShort { part: "header", actual: bytes.len() };
-        let (head, _) = layout::Waterfall::mut_from_prefix(bytes).map_err(|_| too_short)?;
-        head.frame = to.frame.into();
-        head.view = to.view.into();
-        head.dropped_frames = to.dropped_frames.into();
-        Ok(())
+        address(bytes, to, |head: &mut layout::Waterfall| &mut head.dropped_frames)
     }
 
     /// Reads a frame; every accepted frame encodes to the same bytes again, except for the bits of a NaN.
@@ -149,11 +141,7 @@ impl WaterfallFrame {
     /// # Errors
     /// [`PageFrameError`] for all bytes other than a complete, known frame.
     pub fn decode(bytes: &[u8]) -> Result<Self, PageFrameError> {
-        let mut input = Input { rest: bytes, total: bytes.len() };
-        let header: &layout::Waterfall = input.one("header")?;
-        known("magic", header.magic.get(), header.magic == PAGE_MAGIC)?;
-        known("version", header.version, header.version == PAGE_VERSION)?;
-        known("kind", header.kind, header.kind == KIND_WATERFALL)?;
+        let (mut input, header) = Input::begin::<layout::Waterfall>(bytes, KIND_WATERFALL)?;
         let flags = header.waterfall_flags;
         let all = FLAG_LIVE | FLAG_THINNED_FURTHER | FLAG_ANEW | FLAG_SHORT;
         known("waterfall_flags", flags, flags & !all == 0)?;
@@ -166,9 +154,7 @@ impl WaterfallFrame {
         let first = header.first_column.get();
         known("first_column", first.cast_unsigned(), first.checked_add(count.into()).is_some())?;
         let columns = read_columns(&mut input, header)?;
-        if !input.rest.is_empty() {
-            return Err(PageFrameError::TooLong(input.rest.len()));
-        }
+        input.end()?;
         let from = header.live_memory_from_ns.get();
         Ok(Self {
             frame: header.frame.get(),
@@ -212,9 +198,7 @@ fn read_columns(
     let values = of.iter().filter(|column| column.present > 0).count().saturating_mul(bins);
     within("values", values, MAX_WATERFALL_VALUES as usize)?;
     let all = input.many::<zerocopy::byteorder::little_endian::F32>("values", values)?;
-    let filled = values * size_of::<f32>();
-    let rest = input.many::<u8>("values", filled.next_multiple_of(PART_BYTES) - filled)?;
-    known("values", u64::from(rest.iter().any(|byte| *byte != 0)), rest.iter().all(|byte| *byte == 0))?;
+    input.filling("values", values * size_of::<f32>())?;
     let mut parts = all.chunks_exact(bins.max(1));
     let column = |column: &layout::WaterfallColumn| {
         let part = if column.present > 0 { parts.next() } else { None };
@@ -231,14 +215,12 @@ fn read_columns(
 
 #[cfg(test)]
 mod tests {
+    use super::super::testing::{Coded, NOON, assert_cut_is_refused, assert_golden};
     use super::*;
     use units::Random;
 
     const COLUMNS: &str = include_str!("../../../../../docs/protocol/golden/waterfall-columns.hex");
     const UNKNOWN: &str = include_str!("../../../../../docs/protocol/golden/waterfall-unknown.hex");
-
-    /// 2026-11-21T12:00:00Z.
-    const NOON: WallTime = WallTime::from_nanos(1_795_262_400_000_000_000);
 
     fn column(number: i64, present: u64, expected: u64, bins: &[f32]) -> WaterfallColumn {
         WaterfallColumn { number, present, expected, bins: bins.into() }
@@ -291,41 +273,26 @@ mod tests {
         }
     }
 
-    fn bytes(hex: &str) -> Vec<u8> {
-        let text = hex.lines().filter(|line| !line.starts_with('#'));
-        text.flat_map(str::split_whitespace).map(|pair| u8::from_str_radix(pair, 16).unwrap()).collect()
-    }
-
-    fn encoded(frame: &WaterfallFrame) -> Vec<u8> {
-        let mut bytes = Vec::new();
-        frame.encode(&mut bytes).unwrap();
-        bytes
+    #[test]
+    fn golden_frames_are_written_and_read_byte_for_byte() {
+        assert_golden(&[(columns(), COLUMNS), (unknown(), UNKNOWN)]);
     }
 
     #[test]
-    fn golden_frames_are_written_and_read_byte_for_byte() {
-        for (frame, golden) in [(columns(), COLUMNS), (unknown(), UNKNOWN)] {
-            let golden = bytes(golden);
-            assert_eq!(encoded(&frame), golden, "wrote {:02x?}", encoded(&frame));
-            assert_eq!(encoded(&WaterfallFrame::decode(&golden).unwrap()), golden);
-        }
+    fn a_frame_addressed_to_a_page_is_the_frame_made_for_it() {
+        let mut bytes = columns().encoded();
+        WaterfallFrame::address(&mut bytes, FrameAddress { frame: 7, view: 3, dropped_frames: 11 }).unwrap();
+        assert_eq!(bytes, WaterfallFrame { frame: 7, view: 3, dropped_frames: 11, ..columns() }.encoded());
     }
 
     #[test]
     fn a_frame_cut_anywhere_is_refused() {
-        for frame in [columns(), unknown()] {
-            let whole = encoded(&frame);
-            for len in 0..whole.len() {
-                let error = WaterfallFrame::decode(&whole[..len]).unwrap_err();
-                assert!(matches!(error, PageFrameError::TooShort { .. }), "{len}: {error}");
-            }
-            assert_eq!(WaterfallFrame::decode(&[whole, vec![0]].concat()), Err(PageFrameError::TooLong(1)));
-        }
+        assert_cut_is_refused(&[columns(), unknown()]);
     }
 
     #[test]
     fn every_accepted_frame_is_written_again_as_it_was() {
-        let whole = encoded(&columns());
+        let whole = columns().encoded();
         let mut random = Random::new(3);
         let mut accepted = 0;
         for _ in 0..20_000 {
@@ -333,7 +300,7 @@ mod tests {
             changed[random.below(whole.len() as u64) as usize] ^= 1 << random.below(8);
             if let Ok(frame) = WaterfallFrame::decode(&changed) {
                 accepted += 1;
-                assert_eq!(encoded(&frame), changed);
+                assert_eq!(frame.encoded(), changed);
             }
         }
         assert!(accepted > 1_000);
