@@ -7,6 +7,7 @@
 
 mod delivery;
 mod drawing;
+mod drawn_once;
 mod form;
 mod kept;
 mod pace;
@@ -39,8 +40,9 @@ use values::{TableView, ValuesRequest};
 use waterfalls::{WaterfallRequest, WaterfallView};
 
 pub(crate) use delivery::{MAX_CONFIRMED, MAX_UNDER_WAY, confirmed_by};
+pub(crate) use drawn_once::WorkCounts;
 pub(crate) use questions::StoreQuestion;
-pub(crate) use rendition::{RenditionCounts, Renditions};
+pub(crate) use rendition::Renditions;
 pub(crate) use sample_questions::{SampleAnswer, SampleQuestion};
 
 /// The most views of one viewer.

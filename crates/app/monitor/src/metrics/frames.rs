@@ -1,10 +1,10 @@
 //! Frames in the metrics: how often views are drawn, and how many pages are sent the same bytes.
 
 use super::{Kind, Picture};
-use crate::viewer::RenditionCounts;
+use crate::viewer::WorkCounts;
 
 impl Picture {
-    pub(super) fn add_frames(&mut self, counts: RenditionCounts) {
+    pub(super) fn add_frames(&mut self, counts: WorkCounts) {
         let one = |count: u64| vec![(Vec::new(), count as f64)];
         let families = [
             (

@@ -47,8 +47,9 @@ impl View {
     /// Returns the rendition that the page does not have yet, or what it is to be drawn from.
     pub(super) fn due(&self, scenery: Scenery<'_>) -> Option<FrameDue> {
         let newest = self.series.newest(self.further());
-        let is_shown = |rendition: &Rendition| self.shown.as_ref().is_some_and(|shown| shown.is(rendition));
-        if let Some(young) = newest.as_ref().filter(|rendition| rendition.is_young(scenery)) {
+        let is_shown =
+            |rendition: &Rendition| self.shown.as_ref().is_some_and(|shown| shown.drawn.is(&rendition.drawn));
+        if let Some(young) = newest.as_ref().filter(|rendition| rendition.drawn.is_young(scenery)) {
             return (!is_shown(young)).then(|| FrameDue::Drawn(Arc::clone(young)));
         }
         let (grid, signature) = self.signature(scenery);

@@ -16,12 +16,13 @@ use serde::Deserialize;
 use units::WallTime;
 use wire::{FrameAddress, MAX_PAGE_COLUMNS, MAX_WATERFALL_VALUES, TraceState, WaterfallFrame};
 
+use super::drawn_once::Drawn;
 use super::trace::{ACKNOWLEDGED_NS, edge};
 use super::{Delivery, MAX_UNDER_WAY, Pace, Scenery, Viewer};
 use crate::history::StreamSlot;
 use crate::memory::StreamMemory;
 use crate::view::{MAX_SPAN_NS, Trace, TraceRequest, state_of};
-pub(super) use series::{Fall, FallSeries, FallStore, Falls, Look};
+pub(super) use series::{Fall, FallSeries, FallStore, Look};
 
 /// The narrowest columns of any stream, a millisecond.
 const NARROWEST_NS: u64 = 1 << 20;
@@ -63,6 +64,11 @@ impl FallGrid {
 }
 
 impl WaterfallRequest {
+    /// Returns what it asks for, apart from the page's own number for the view.
+    pub(super) fn subject(&self) -> Self {
+        Self { view: 0, ..self.clone() }
+    }
+
     /// Checks the preconditions of a frame; returns the remedy otherwise.
     pub(crate) fn check(&self) -> Result<(), String> {
         let Self { columns, bins, span_ns, .. } = self;
@@ -113,7 +119,7 @@ impl Viewer {
         let number = request.view;
         let before = self.waterfalls.remove(&number);
         let delivery = self.take_delivery(number);
-        let series = self.renditions.falls.series(&request);
+        let series = self.renditions.falls(&request);
         let traced = TraceRequest { stream: request.stream.clone(), channel: request.channel.clone() };
         let (mut view, before) = match before {
             Some(mut before) => {
@@ -145,7 +151,8 @@ impl Viewer {
         let fall = match look {
             Look::Drawn(fall) => fall,
             Look::ToDraw => {
-                view.series.draw(view.further(), scenery, &self.renditions, |last| view.draw(last, scenery))
+                let draw = |drawn, last: Option<&Fall>| view.draw(drawn, last, scenery);
+                view.series.draw(view.further(), scenery, &self.renditions, draw)
             }
         };
         view.count_losses(scenery, &mut self.lost);
@@ -198,8 +205,9 @@ impl WaterfallView {
     /// Returns the waterfall that the page does not have yet, or that one is to be drawn.
     fn look(&self, scenery: Scenery<'_>) -> Option<Look> {
         let newest = self.series.newest(self.further());
-        let is_shown = |fall: &Fall| self.shown.as_ref().is_some_and(|shown| shown.is(fall));
-        let drawn = newest.filter(|fall| fall.is_young(scenery) || fall.signature == self.signature(scenery));
+        let is_shown = |fall: &Fall| self.shown.as_ref().is_some_and(|shown| shown.drawn.is(&fall.drawn));
+        let drawn =
+            newest.filter(|fall| fall.drawn.is_young(scenery) || fall.signature == self.signature(scenery));
         match drawn {
             Some(fall) => (!is_shown(&fall)).then_some(Look::Drawn(fall)),
             None => Some(Look::ToDraw),
@@ -226,7 +234,7 @@ impl WaterfallView {
         self.request.end_ns.map_or_else(follow, WallTime::from_nanos)
     }
 
-    fn draw(&self, last: Option<&Fall>, scenery: Scenery<'_>) -> Fall {
+    fn draw(&self, drawn: Drawn, last: Option<&Fall>, scenery: Scenery<'_>) -> Fall {
         let signature = self.signature(scenery);
         let slot = scenery.history.stream(&self.request.stream);
         let window = self.request.window(self.end(slot.as_ref(), scenery));
@@ -237,7 +245,7 @@ impl WaterfallView {
         });
         let drawing = live.or_else(|| self.archived(&window, stored.as_deref()?));
         let further = self.further() > 1;
-        Fall::new(signature, (self.follows(), further), drawing, last, scenery)
+        Fall::new(drawn, signature, (self.follows(), further), drawing, last, scenery)
     }
 
     /// Draws what live memory has, and behind it the store.

@@ -62,7 +62,7 @@ const EXACT: &str = r#","exact":true,"means":true"#;
 
 /// Lets pages of one view look for frames every 48 ms, a third of them at one time; returns the counts of the work, and
 /// the frames sent.
-fn watched_by(viewers: usize) -> (RenditionCounts, u64) {
+fn watched_by(viewers: usize) -> (WorkCounts, u64) {
     let mut room = Room::new(viewers as u64);
     room.pass(2_500);
     let mut sent = 0;
@@ -115,7 +115,7 @@ fn another_width_window_or_form_is_another_rendition() {
     room.ask(3, 1, 320, r#","exact":true"#);
     room.pass(40);
     (0..4).for_each(|viewer| assert!(room.frame(viewer).is_some()));
-    assert_eq!(room.renditions.counts(), RenditionCounts { drawn: 4, encoded: 4, reused: 0 });
+    assert_eq!(room.renditions.counts(), WorkCounts { drawn: 4, encoded: 4, reused: 0 });
 }
 
 #[test]
@@ -124,7 +124,7 @@ fn nothing_is_kept_of_what_no_page_shows() {
     for width in 100..200 {
         room.ask(0, 1, width, EXACT);
     }
-    let known = lock(&room.renditions.series).len();
+    let known = room.renditions.views.len();
     assert!(known <= 2, "{known} subjects for one view");
 }
 

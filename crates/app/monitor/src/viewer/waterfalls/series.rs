@@ -1,40 +1,24 @@
 //! Waterfalls as drawn, each drawn and encoded once for all pages that ask for the same.
 //!
 //! What a page asks for, apart from its own number for the view, is the subject of a [`FallSeries`] of [`Fall`]s. A page
-//! is sent the columns that differ from those of the fall it has; that form, too, is encoded once. Nothing is kept of a
-//! subject that no page shows. Start with [`Falls::series`].
+//! is sent the columns that differ from those of the fall it has; that form, too, is encoded once. Start with
+//! [`FallSeries::draw`].
 
-use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::time::Instant;
+use std::sync::{Arc, Mutex};
 
 use sample::{BinReader, WaterfallColumn};
 use units::{Epoch, WallTime};
 use wire::{TraceState, WaterfallFrame};
 
-use super::super::pace::MAX_FURTHER;
+use super::super::Scenery;
+use super::super::drawn_once::{Drawn, Newest, lock};
 use super::super::rendition::Renditions;
-use super::super::{Pace, Scenery};
-use super::{FallGrid, WaterfallRequest};
-
-/// Encoded forms of one fall that are kept: pages that keep up have the previous one, others are few.
-const MAX_FORMS: usize = 4;
-/// Factors by which a view is thinned further: powers of two.
-const COARSENESSES: usize = MAX_FURTHER.trailing_zeros() as usize + 1;
-
-/// The series of waterfalls that pages are shown.
-#[derive(Debug, Default)]
-pub(crate) struct Falls {
-    /// By what is asked for.
-    series: Mutex<HashMap<WaterfallRequest, Weak<FallSeries>>>,
-    made: AtomicU64,
-}
+use super::FallGrid;
 
 /// The successive falls of one subject, the newest for each coarseness.
 #[derive(Debug, Default)]
 pub(crate) struct FallSeries {
-    newest: [Mutex<Option<Arc<Fall>>>; COARSENESSES],
+    newest: Newest<Fall>,
     /// Number of answers of the store, and the last one.
     store: Mutex<(u64, Option<Arc<FallStore>>)>,
 }
@@ -82,9 +66,7 @@ pub(super) struct Drawing {
 /// A waterfall as drawn.
 #[derive(Debug)]
 pub(in crate::viewer) struct Fall {
-    /// Number among all falls of the monitor.
-    id: u64,
-    made_at: Instant,
+    pub(in crate::viewer) drawn: Drawn,
     pub(super) signature: Signature,
     /// The columns of two falls are comparable if these are the same: their memory, width, bins and shape.
     kind: (u64, u64, u32, Option<BinReader>),
@@ -92,55 +74,29 @@ pub(in crate::viewer) struct Fall {
     pub(super) newest: Option<WallTime>,
     /// The frame with all columns.
     frame: WaterfallFrame,
-    forms: Mutex<Vec<Form>>,
 }
 
-/// A fall as it is encoded for pages that have another one, by its number, or none.
-type Form = (Option<u64>, Arc<[u8]>);
-
-impl Falls {
-    /// Returns the series of a subject, the same for all pages.
-    pub(in crate::viewer) fn series(&self, request: &WaterfallRequest) -> Arc<FallSeries> {
-        let subject = WaterfallRequest { view: 0, ..request.clone() };
-        let mut known = lock(&self.series);
-        if let Some(series) = known.get(&subject).and_then(Weak::upgrade) {
-            return series;
-        }
-        known.retain(|_, series| series.strong_count() > 0);
-        let series = Arc::new(FallSeries::default());
-        known.insert(subject, Arc::downgrade(&series));
-        series
+impl AsRef<Drawn> for Fall {
+    fn as_ref(&self) -> &Drawn {
+        &self.drawn
     }
 }
 
 impl FallSeries {
     /// Returns the newest fall of this coarseness.
     pub(super) fn newest(&self, further: u32) -> Option<Arc<Fall>> {
-        lock(self.of(further)).clone()
+        self.newest.get(further)
     }
 
-    /// Returns a fall that is young enough, or has it drawn: by one page while others wait.
+    /// Returns a fall that is young enough, or has it drawn beside the newest one.
     pub(super) fn draw(
         &self,
         further: u32,
         scenery: Scenery<'_>,
         renditions: &Renditions,
-        draw: impl FnOnce(Option<&Fall>) -> Fall,
+        draw: impl FnOnce(Drawn, Option<&Fall>) -> Fall,
     ) -> Arc<Fall> {
-        let mut newest = lock(self.of(further));
-        if let Some(fall) = newest.as_ref().filter(|fall| fall.is_young(scenery)) {
-            return Arc::clone(fall);
-        }
-        renditions.count_drawn();
-        // A count that nothing else is read by: no ordering is needed.
-        let id = renditions.falls.made.fetch_add(1, Ordering::Relaxed);
-        let fall = Arc::new(Fall { id, ..draw(newest.as_deref()) });
-        *newest = Some(Arc::clone(&fall));
-        fall
-    }
-
-    fn of(&self, further: u32) -> &Mutex<Option<Arc<Fall>>> {
-        &self.newest[further.trailing_zeros() as usize]
+        self.newest.draw(further, scenery, &renditions.work, draw)
     }
 
     /// Returns the number of answers of the store, and the last one.
@@ -173,6 +129,7 @@ impl Fall {
     /// Makes the fall of a drawing; `None`: nothing is known of its channel. Columns that the last one had stay, also
     /// if they are forgotten by now.
     pub(super) fn new(
+        drawn: Drawn,
         signature: Signature,
         (live, thinned_further): (bool, bool),
         drawing: Option<Drawing>,
@@ -223,18 +180,7 @@ impl Fall {
             let numbers = grid.numbers.clone();
             frame.columns = joined(before.iter().filter(|it| numbers.contains(&it.number)), drawing.columns);
         }
-        let made_at = scenery.now.steady;
-        Self { id: 0, made_at, signature, kind, newest, frame, forms: Mutex::default() }
-    }
-
-    /// Returns whether it is the newest, whatever has changed since.
-    pub(super) fn is_young(&self, scenery: Scenery<'_>) -> bool {
-        scenery.now.steady.saturating_duration_since(self.made_at) < Pace::FRAME
-    }
-
-    /// Returns whether both are the same.
-    pub(super) fn is(&self, other: &Self) -> bool {
-        self.id == other.id
+        Self { drawn, signature, kind, newest, frame }
     }
 
     /// Returns the beginning of the window.
@@ -246,24 +192,13 @@ impl Fall {
     /// Returns the frame for a page that has the `previous` fall, without what is this page's alone.
     pub(super) fn encoded(&self, previous: Option<&Self>, renditions: &Renditions) -> Arc<[u8]> {
         let previous = previous.filter(|previous| previous.kind == self.kind);
-        let key = previous.map(|previous| previous.id);
-        let mut forms = lock(&self.forms);
-        if let Some((_, form)) = forms.iter().find(|(of, _)| *of == key) {
-            renditions.count_reused();
-            return Arc::clone(form);
-        }
-        let mut frame = WaterfallFrame { anew: previous.is_none(), ..self.frame.clone() };
-        if let Some(previous) = previous {
-            frame.columns.retain(|column| !previous.has(column));
-        }
-        let mut bytes = Vec::new();
-        frame.encode(&mut bytes).expect("every bound of a frame was kept when it was made");
-        renditions.count_encoded();
-        let form: Arc<[u8]> = bytes.into();
-        if forms.len() < MAX_FORMS {
-            forms.push((key, Arc::clone(&form)));
-        }
-        form
+        self.drawn.form(previous.map(|previous| &previous.drawn), &renditions.work, |bytes| {
+            let mut frame = WaterfallFrame { anew: previous.is_none(), ..self.frame.clone() };
+            if let Some(previous) = previous {
+                frame.columns.retain(|column| !previous.has(column));
+            }
+            frame.encode(bytes).expect("every bound of a frame was kept when it was made");
+        })
     }
 
     /// Returns whether it has this column: samples are only ever added to one.
@@ -296,9 +231,4 @@ fn joined<'a>(
     }
     joined.extend(older.cloned());
     joined
-}
-
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // A fall is put in its place whole, or not at all.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
