@@ -110,11 +110,6 @@ impl PageMessage {
 pub(crate) struct Viewer {
     number: u64,
     views: BTreeMap<u32, View>,
-    /// Views of whole samples.
-    pictures: BTreeMap<u32, PictureView>,
-    waterfalls: BTreeMap<u32, WaterfallView>,
-    /// Tables; a number is in one of the four.
-    tables: BTreeMap<u32, TableView>,
     pub(crate) visible: bool,
     pub(crate) watched: Option<String>,
     next_frame: u32,
@@ -130,9 +125,18 @@ pub(crate) struct Viewer {
     renditions: Arc<Renditions>,
 }
 
-/// A view and its state for this viewer.
+/// A view and its state for this viewer, by what it shows.
 #[derive(Debug)]
-struct View {
+enum View {
+    Traces(TraceView),
+    Picture(PictureView),
+    Waterfall(WaterfallView),
+    Table(TableView),
+}
+
+/// A view of traces.
+#[derive(Debug)]
+struct TraceView {
     request: ViewRequest,
     traces: Vec<Trace>,
     /// Renditions of what it asks for.
@@ -182,9 +186,6 @@ impl Viewer {
         Self {
             number,
             views: BTreeMap::new(),
-            pictures: BTreeMap::new(),
-            waterfalls: BTreeMap::new(),
-            tables: BTreeMap::new(),
             visible: true,
             watched: None,
             next_frame: 0,
@@ -208,7 +209,7 @@ impl Viewer {
             PageMessage::Picture(request) => return self.picture(request),
             PageMessage::Waterfall(request) => return self.waterfall(request),
             PageMessage::Values(request) => return self.table(request),
-            PageMessage::Close { view } => drop(self.take_delivery(view)),
+            PageMessage::Close { view } => drop(self.views.remove(&view)),
             PageMessage::Visible { visible } => self.visible = visible,
             PageMessage::Shown { frame, frames } => {
                 self.confirm(&frames);
@@ -222,8 +223,13 @@ impl Viewer {
     fn show(&mut self, request: ViewRequest) -> Result<(), String> {
         request.check()?;
         self.check_room(request.view)?;
-        let before = self.views.remove(&request.view);
-        let other = self.take_delivery(request.view);
+        let (before, delivery) = match self.views.remove(&request.view) {
+            Some(View::Traces(mut before)) => {
+                let delivery = std::mem::take(&mut before.delivery);
+                (Some(before), delivery)
+            }
+            other => (None, View::into_delivery(other)),
+        };
         let mut traces: Vec<Trace> = request.traces.iter().cloned().map(Trace::new).collect();
         if let Some(before) = &before {
             // A view that still follows the newest data keeps its count of elements not yet shown.
@@ -240,29 +246,13 @@ impl Viewer {
             // Until the store has answered again, what it answered before is drawn.
             series.take_over(&request.traces, &before.series, &before.request.traces);
         }
-        let delivery = before.map(|before| before.delivery).or(other).unwrap_or_default();
-        let view = View { traces, series, shown: None, delivery, request };
-        self.views.insert(view.request.view, view);
+        let view = TraceView { traces, series, shown: None, delivery, request };
+        self.views.insert(view.request.view, View::Traces(view));
         Ok(())
     }
 
-    /// Ends a view of whatever kind; returns its delivery for one in its place.
-    fn take_delivery(&mut self, view: u32) -> Option<Delivery> {
-        let traces = self.views.remove(&view).map(|view| view.delivery);
-        let picture = self.pictures.remove(&view).map(|view| view.delivery);
-        let waterfall = self.waterfalls.remove(&view).map(|view| view.delivery);
-        let table = self.tables.remove(&view).map(|view| view.delivery);
-        traces.or(picture).or(waterfall).or(table)
-    }
-
-    /// Returns the numbers of all views.
-    fn numbers(&self) -> impl Iterator<Item = u32> {
-        self.deliveries().map(|(number, _)| number)
-    }
-
     fn check_room(&self, view: u32) -> Result<(), String> {
-        let is_new = self.numbers().all(|number| number != view);
-        if is_new && self.numbers().count() >= MAX_VIEWS {
+        if !self.views.contains_key(&view) && self.views.len() >= MAX_VIEWS {
             return Err(format!("a page has at most {MAX_VIEWS} views; close one first"));
         }
         Ok(())
@@ -270,18 +260,12 @@ impl Viewer {
 
     /// Returns the streams that it shows, repeated as often as it shows them.
     pub(crate) fn streams(&self) -> impl Iterator<Item = &str> {
-        let traces = self.views.values().flat_map(|view| &view.traces);
-        let pictures = self.pictures.values().map(|view| view.request.stream.as_str());
-        let tables = self.tables.values().flat_map(|view| &view.request.traces);
-        let tables = tables.map(|trace| trace.stream.as_str());
-        let traces = traces.map(|trace| trace.request.stream.as_str());
-        let waterfalls = self.waterfalls.values().map(|view| view.request.stream.as_str());
-        traces.chain(pictures).chain(waterfalls).chain(tables).chain(self.watched.as_deref())
+        self.views.values().flat_map(View::streams).chain(self.watched.as_deref())
     }
 
     /// Returns whether there is anything to make frames of.
     pub(crate) fn watches(&self) -> bool {
-        self.visible && self.numbers().next().is_some()
+        self.visible && !self.views.is_empty()
     }
 
     /// Makes the next frame, if one is due: there is credit, time has passed, and something has changed.
@@ -293,46 +277,29 @@ impl Viewer {
             return None;
         }
         let turn = self.turn;
-        let due = self.deliveries().filter(|(_, delivery)| delivery.may_send(now));
-        let mut numbers: Vec<u32> = due.map(|(number, _)| number).collect();
+        let may_send = |view: &View| view.delivery().may_send(now);
+        let due = self.views.iter().filter(|(_, view)| may_send(view));
+        let mut numbers: Vec<u32> = due.map(|(number, _)| *number).collect();
         numbers.sort_unstable_by_key(|number| (*number < turn, *number));
-        for number in numbers {
-            let Some(view) = self.views.get_mut(&number) else {
-                let frame = self.other_frame(number, scenery);
-                if frame.is_some() {
-                    return frame;
-                }
-                continue;
+        numbers.into_iter().find_map(|number| {
+            let frame = match self.views[&number] {
+                View::Traces(_) => Self::trace_frame,
+                View::Picture(_) => Self::picture_frame,
+                View::Waterfall(_) => Self::waterfall_frame,
+                View::Table(_) => Self::table_frame,
             };
-            let Some(due) = view.due(scenery) else { continue };
-            if view.delivery.under_way.len() >= MAX_UNDER_WAY || self.allowance.is_spent(now) {
-                view.delivery.next_at = Some(now + Pace::FRAME);
-                // Skipped rather than delayed: the next frame shows the newest data of that time. The past does not
-                // change, so a rendition of it is only later.
-                if view.follows() {
-                    view.delivery.pace.dropped(now);
-                    self.dropped += 1;
-                }
-                continue;
-            }
-            return Some(self.make(number, due, scenery));
-        }
-        None
+            frame(self, number, scenery)
+        })
     }
 
-    /// Makes the next frame of a view that is not one of traces, if one is due.
-    fn other_frame(&mut self, number: u32, scenery: Scenery<'_>) -> Option<Vec<u8>> {
-        if self.pictures.contains_key(&number) {
-            self.picture_frame(number, scenery)
-        } else if self.waterfalls.contains_key(&number) {
-            self.waterfall_frame(number, scenery)
-        } else {
-            self.table_frame(number, scenery)
+    /// Makes the next frame of a view of traces, if one is due.
+    fn trace_frame(&mut self, number: u32, scenery: Scenery<'_>) -> Option<Vec<u8>> {
+        let now = scenery.now.steady;
+        let Some(View::Traces(view)) = self.views.get_mut(&number) else { return None };
+        let due = view.due(scenery)?;
+        if !view.delivery.has_room(view.request.end_ns.is_none(), &self.allowance, &mut self.dropped, now) {
+            return None;
         }
-    }
-
-    fn make(&mut self, number: u32, due: FrameDue, scenery: Scenery<'_>) -> Vec<u8> {
-        let view = self.views.get_mut(&number).expect("its frame is due");
         let rendition = match due {
             FrameDue::Drawn(rendition) => rendition,
             FrameDue::ToDraw(grid, signature) => {
@@ -346,9 +313,9 @@ impl Viewer {
         let address = FrameAddress { frame: self.next_frame, view: number, dropped_frames: self.dropped };
         ViewFrame::address(&mut bytes, address).expect("it was encoded a moment ago");
         view.shown = Some(rendition);
-        view.delivery.sent(self.next_frame, scenery.now.steady);
+        view.delivery.sent(self.next_frame, now);
         self.sent(number, &bytes, scenery);
-        bytes
+        Some(bytes)
     }
 
     /// Records a frame that was made for a view.
@@ -362,11 +329,7 @@ impl Viewer {
     /// Records the time that making the last frame took: the view's next one is delayed accordingly.
     pub(crate) fn took(&mut self, cost: Duration) {
         let Some(number) = self.made else { return };
-        let traces = self.views.get_mut(&number).map(|view| &mut view.delivery);
-        let picture = self.pictures.get_mut(&number).map(|view| &mut view.delivery);
-        let waterfall = self.waterfalls.get_mut(&number).map(|view| &mut view.delivery);
-        let table = self.tables.get_mut(&number).map(|view| &mut view.delivery);
-        if let Some(delivery) = traces.or(picture).or(waterfall).or(table) {
+        if let Some(delivery) = self.views.get_mut(&number).map(View::delivery_mut) {
             delivery.next_at = delivery.next_at.map(|at| at + Pace::extra(cost));
         }
     }
@@ -375,11 +338,17 @@ impl Viewer {
     /// frames.
     pub(crate) fn count_losses(&mut self, scenery: Scenery<'_>) {
         for view in self.views.values_mut() {
-            let (grid, _) = view.signature(scenery);
-            view.count_losses(&grid, scenery, &mut self.lost);
+            match view {
+                View::Traces(view) => {
+                    let (grid, _) = view.signature(scenery);
+                    view.count_losses(&grid, scenery, &mut self.lost);
+                }
+                View::Picture(view) => view.count_losses(scenery, &mut self.lost),
+                View::Waterfall(view) => view.count_losses(scenery, &mut self.lost),
+                // It asks for the newest sample alone.
+                View::Table(_) => {}
+            }
         }
-        self.pictures.values_mut().for_each(|view| view.count_losses(scenery, &mut self.lost));
-        self.waterfalls.values_mut().for_each(|view| view.count_losses(scenery, &mut self.lost));
     }
 
     /// Returns the elements shown to this viewer and never shown, in the form of the page's protocol.
@@ -396,6 +365,42 @@ impl Viewer {
     /// Returns the frames sent and dropped so far.
     pub(crate) fn counts(&self) -> [u64; 2] {
         [u64::from(self.next_frame), u64::from(self.dropped)]
+    }
+}
+
+impl View {
+    const fn delivery(&self) -> &Delivery {
+        match self {
+            Self::Traces(view) => &view.delivery,
+            Self::Picture(view) => &view.delivery,
+            Self::Waterfall(view) => &view.delivery,
+            Self::Table(view) => &view.delivery,
+        }
+    }
+
+    const fn delivery_mut(&mut self) -> &mut Delivery {
+        match self {
+            Self::Traces(view) => &mut view.delivery,
+            Self::Picture(view) => &mut view.delivery,
+            Self::Waterfall(view) => &mut view.delivery,
+            Self::Table(view) => &mut view.delivery,
+        }
+    }
+
+    /// Returns the delivery of a view that ends, for the one in its place.
+    fn into_delivery(view: Option<Self>) -> Delivery {
+        view.map(|mut view| std::mem::take(view.delivery_mut())).unwrap_or_default()
+    }
+
+    /// Returns the streams that it shows, repeated as often as it shows them.
+    fn streams(&self) -> impl Iterator<Item = &str> {
+        let (traces, stream) = match self {
+            Self::Traces(view) => (view.request.traces.as_slice(), None),
+            Self::Table(view) => (view.request.traces.as_slice(), None),
+            Self::Picture(view) => (Default::default(), Some(view.request.stream.as_str())),
+            Self::Waterfall(view) => (Default::default(), Some(view.request.stream.as_str())),
+        };
+        traces.iter().map(|trace| trace.stream.as_str()).chain(stream)
     }
 }
 

@@ -5,8 +5,8 @@
 
 use std::time::{Duration, Instant};
 
-use super::pace::Pace;
-use super::{MAX_VIEWS, Viewer};
+use super::pace::{Allowance, Pace};
+use super::{MAX_VIEWS, View, Viewer};
 
 /// Maximum number of frames of one view sent and not confirmed: one is drawn while the next is in flight.
 pub(crate) const MAX_UNDER_WAY: usize = 2;
@@ -35,6 +35,28 @@ impl Delivery {
         place.map(|place| self.under_way.swap_remove(place)).is_some()
     }
 
+    /// Returns whether a frame that is due may be made: there is credit, and the page has not had its bytes.
+    ///
+    /// Otherwise one that follows the newest data is skipped rather than delayed, and counted in `dropped`: the next frame
+    /// shows the newest data of that time. The past does not change, so a frame of it is only later.
+    pub(super) fn has_room(
+        &mut self,
+        follows: bool,
+        allowance: &Allowance,
+        dropped: &mut u32,
+        now: Instant,
+    ) -> bool {
+        if self.under_way.len() < MAX_UNDER_WAY && !allowance.is_spent(now) {
+            return true;
+        }
+        self.next_at = Some(now + Pace::FRAME);
+        if follows {
+            self.pace.dropped(now);
+            *dropped += 1;
+        }
+        false
+    }
+
     pub(super) fn sent(&mut self, frame: u32, now: Instant) {
         self.under_way.push(frame);
         self.pace.made(now);
@@ -56,32 +78,17 @@ impl Viewer {
     /// Takes back the credit of frames that were drawn.
     pub(crate) fn confirm(&mut self, frames: &[u32]) {
         for frame in frames {
-            let views = self.views.values_mut().map(|view| &mut view.delivery);
-            let pictures = self.pictures.values_mut().map(|view| &mut view.delivery);
-            let waterfalls = self.waterfalls.values_mut().map(|view| &mut view.delivery);
-            let tables = self.tables.values_mut().map(|view| &mut view.delivery);
-            let mut deliveries = views.chain(pictures).chain(waterfalls).chain(tables);
+            let mut deliveries = self.views.values_mut().map(View::delivery_mut);
             let confirmed = deliveries.any(|delivery| delivery.confirm(*frame));
             self.shown += u32::from(confirmed);
         }
     }
 
-    /// Returns the numbers and deliveries of all views.
-    pub(super) fn deliveries(&self) -> impl Iterator<Item = (u32, &Delivery)> {
-        let views = self.views.iter().map(|(number, view)| (*number, &view.delivery));
-        let pictures = self.pictures.iter().map(|(number, view)| (*number, &view.delivery));
-        let waterfalls = self.waterfalls.iter().map(|(number, view)| (*number, &view.delivery));
-        let tables = self.tables.iter().map(|(number, view)| (*number, &view.delivery));
-        views.chain(pictures).chain(waterfalls).chain(tables)
-    }
-
     /// Returns when a frame may be due next.
     pub(crate) fn next_look(&self, now: Instant) -> Instant {
-        let look = |(_, delivery): (u32, &Delivery)| {
-            delivery.next_at.filter(|at| *at > now).unwrap_or(now + LOOK_AGAIN)
-        };
+        let look = |delivery: &Delivery| delivery.next_at.filter(|at| *at > now).unwrap_or(now + LOOK_AGAIN);
         // A view that waits longer, for it costs much, is no reason to be late with anything else.
-        self.deliveries().map(look).fold(now + Pace::FRAME, Instant::min)
+        self.views.values().map(View::delivery).map(look).fold(now + Pace::FRAME, Instant::min)
     }
 }
 

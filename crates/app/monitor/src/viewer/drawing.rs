@@ -11,12 +11,12 @@ use super::form::as_read_by;
 use super::kept::Kept;
 use super::rendition::{Drawing, Rendition};
 use super::trace::edge;
-use super::{FrameDue, Scenery, Signature, StreamMark, View};
+use super::{FrameDue, Scenery, Signature, StreamMark, TraceView};
 use crate::clock::Moment;
 use crate::history::StreamSlot;
 use crate::view::{Trace, state_of};
 
-impl View {
+impl TraceView {
     pub(super) const fn follows(&self) -> bool {
         self.request.end_ns.is_none()
     }

@@ -13,7 +13,7 @@ use tallycast::Schema;
 use units::WallTime;
 use wire::{MAX_PAGE_COLUMNS, MAX_PICTURE_PIXELS, Obstacle, PictureFrame, PictureSample, TraceState};
 
-use super::{Delivery, MAX_UNDER_WAY, Pace, Scenery, Viewer};
+use super::{Delivery, Scenery, View, Viewer};
 use crate::memory::pictures::WholeSample;
 use crate::view::state_of;
 
@@ -99,30 +99,25 @@ impl Viewer {
         request.check()?;
         self.check_room(request.view)?;
         let number = request.view;
-        let view = match self.pictures.remove(&number) {
-            Some(mut before) => {
+        let view = match self.views.remove(&number) {
+            Some(View::Picture(mut before)) => {
                 let delivery = std::mem::take(&mut before.delivery);
                 let mut view = PictureView::new(request, delivery);
                 view.succeed(before);
                 view
             }
-            None => PictureView::new(request, self.take_delivery(number).unwrap_or_default()),
+            other => PictureView::new(request, View::into_delivery(other)),
         };
-        self.pictures.insert(number, view);
+        self.views.insert(number, View::Picture(view));
         Ok(())
     }
 
     /// Makes the next frame of a view of whole samples, if one is due.
     pub(super) fn picture_frame(&mut self, number: u32, scenery: Scenery<'_>) -> Option<Vec<u8>> {
         let now = scenery.now.steady;
-        let view = self.pictures.get_mut(&number).expect("listed a moment ago");
+        let Some(View::Picture(view)) = self.views.get_mut(&number) else { return None };
         let sight = view.look(scenery)?;
-        if view.delivery.under_way.len() >= MAX_UNDER_WAY || self.allowance.is_spent(now) {
-            view.delivery.next_at = Some(now + Pace::FRAME);
-            if view.follows() {
-                view.delivery.pace.dropped(now);
-                self.dropped += 1;
-            }
+        if !view.delivery.has_room(view.request.end_ns.is_none(), &self.allowance, &mut self.dropped, now) {
             return None;
         }
         view.count_losses(scenery, &mut self.lost);

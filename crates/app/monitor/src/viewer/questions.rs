@@ -6,7 +6,7 @@ use sample::ColumnGrid;
 use units::WallTime;
 
 use super::rendition::Series;
-use super::{Scenery, Viewer};
+use super::{Scenery, View, Viewer};
 use crate::stored::StoredSpan;
 use crate::view::Stored;
 
@@ -35,11 +35,15 @@ impl StoreQuestion {
 impl Viewer {
     /// Returns the traces whose window extends behind live memory and whose store was not asked yet.
     pub(crate) fn questions(&mut self, scenery: Scenery<'_>) -> Vec<StoreQuestion> {
-        let visible = self.visible;
-        let idle =
-            self.views.iter_mut().filter(|(_, view)| visible && view.delivery.may_ask(scenery.now.steady));
         let mut questions = Vec::new();
-        for (number, view) in idle {
+        if !self.visible {
+            return questions;
+        }
+        for (number, view) in &mut self.views {
+            let View::Traces(view) = view else { continue };
+            if !view.delivery.may_ask(scenery.now.steady) {
+                continue;
+            }
             let (grid, _) = view.signature(scenery);
             for (place, trace) in view.traces.iter().enumerate() {
                 let stored = view.series.stored(place);
@@ -70,7 +74,7 @@ impl Viewer {
             if let Some(stored) = &stored {
                 series.answered(trace, Arc::clone(stored));
             }
-            let Some(view) = self.views.get_mut(&question.view) else { continue };
+            let Some(View::Traces(view)) = self.views.get_mut(&question.view) else { continue };
             view.delivery.asking = false;
             // The page may show another window by now, of which the answer has a part.
             let is_asked = view.traces.get(trace).is_some_and(|trace| {

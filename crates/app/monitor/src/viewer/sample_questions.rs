@@ -7,9 +7,9 @@ use std::sync::Arc;
 use sample::{BinReader, Block, StreamName, Waterfall, WaterfallConfig};
 use units::WallTime;
 
-use super::pictures::{Source, StoredSample};
-use super::waterfalls::{FallGrid, FallSeries, FallStore};
-use super::{Scenery, Viewer};
+use super::pictures::{PictureView, Source, StoredSample};
+use super::waterfalls::{FallGrid, FallSeries, FallStore, WaterfallView};
+use super::{Scenery, View, Viewer};
 use crate::memory::pictures::WholeSample;
 use crate::stored::{HistoryStore, StoreFailure, StoredSamples};
 
@@ -147,28 +147,16 @@ impl Viewer {
         if !self.visible {
             return questions;
         }
-        for (number, view) in self.pictures.iter_mut().filter(|(_, view)| view.delivery.may_ask(now)) {
-            let Some(end) = view.needs_store(scenery) else { continue };
-            let (stream, channel) = view.request.names();
-            questions.push(SampleQuestion { view: *number, stream, channel, about: About::Newest(end) });
-            (view.delivery.asking, view.delivery.asked_at) = (true, Some(now));
-        }
-        for (number, view) in self.waterfalls.iter_mut().filter(|(_, view)| view.delivery.may_ask(now)) {
-            let Some(grid) = view.needs_store(scenery) else { continue };
-            let slot = scenery.history.stream(&view.request.stream);
-            let of = |elements: u32| MAX_ELEMENTS / u64::from(elements.max(1));
-            let limit = slot.map_or(MAX_SAMPLES, |it| of(it.memory().info.schema.elements_per_sample()));
-            let about = About::Columns {
-                plane: view.request.plane,
-                grid,
-                asked: scenery.now.wall,
-                limit,
-                series: Arc::clone(&view.series),
-                answers: view.series.stored().0,
+        for (number, view) in self.views.iter_mut().filter(|(_, view)| view.delivery().may_ask(now)) {
+            let question = match view {
+                View::Picture(view) => view.question(*number, scenery),
+                View::Waterfall(view) => view.question(*number, scenery),
+                View::Traces(_) | View::Table(_) => None,
             };
-            let (stream, channel) = (view.request.stream.clone(), view.request.channel.clone());
-            questions.push(SampleQuestion { view: *number, stream, channel, about });
-            (view.delivery.asking, view.delivery.asked_at) = (true, Some(now));
+            let Some(question) = question else { continue };
+            questions.push(question);
+            let delivery = view.delivery_mut();
+            (delivery.asking, delivery.asked_at) = (true, Some(now));
         }
         questions
     }
@@ -178,7 +166,7 @@ impl Viewer {
         for SampleAnswer { question, found, failure } in answers {
             match question.about {
                 About::Newest(end) => {
-                    let Some(view) = self.pictures.get_mut(&question.view) else { continue };
+                    let Some(View::Picture(view)) = self.views.get_mut(&question.view) else { continue };
                     view.delivery.asking = false;
                     if view.request.names() == (question.stream, question.channel) {
                         let sample = match found {
@@ -199,7 +187,7 @@ impl Viewer {
                     if let Some(stored) = &stored {
                         series.answered(Arc::clone(stored));
                     }
-                    let Some(view) = self.waterfalls.get_mut(&question.view) else { continue };
+                    let Some(View::Waterfall(view)) = self.views.get_mut(&question.view) else { continue };
                     view.delivery.asking = false;
                     // The page may show another window by now, of which the answer has a part.
                     let is_of_it = view.request.stream == question.stream
@@ -211,5 +199,32 @@ impl Viewer {
                 }
             }
         }
+    }
+}
+
+impl PictureView {
+    fn question(&self, view: u32, scenery: Scenery<'_>) -> Option<SampleQuestion> {
+        let end = self.needs_store(scenery)?;
+        let (stream, channel) = self.request.names();
+        Some(SampleQuestion { view, stream, channel, about: About::Newest(end) })
+    }
+}
+
+impl WaterfallView {
+    fn question(&self, view: u32, scenery: Scenery<'_>) -> Option<SampleQuestion> {
+        let grid = self.needs_store(scenery)?;
+        let slot = scenery.history.stream(&self.request.stream);
+        let of = |elements: u32| MAX_ELEMENTS / u64::from(elements.max(1));
+        let limit = slot.map_or(MAX_SAMPLES, |it| of(it.memory().info.schema.elements_per_sample()));
+        let about = About::Columns {
+            plane: self.request.plane,
+            grid,
+            asked: scenery.now.wall,
+            limit,
+            series: Arc::clone(&self.series),
+            answers: self.series.stored().0,
+        };
+        let (stream, channel) = (self.request.stream.clone(), self.request.channel.clone());
+        Some(SampleQuestion { view, stream, channel, about })
     }
 }

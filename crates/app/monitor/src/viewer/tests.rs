@@ -98,7 +98,7 @@ fn a_view_without_credit_takes_none_from_the_others() {
     assert_eq!(shown, [(1, 60), (2, 2), (3, 60)].into());
     let account = scene.viewer.browser_account();
     assert_eq!((&account["shown_frames"], &account["dropped_frames"]), (&json!(120), &json!(58)));
-    let slow = &scene.viewer.views[&2].delivery;
+    let slow = scene.viewer.views[&2].delivery();
     assert!(slow.pace.further() > 1, "it is thinned further itself");
 }
 
@@ -249,7 +249,7 @@ fn a_view_that_shows_something_else_keeps_what_is_under_way() {
         scene.frame();
         scene.follow(1);
     }
-    assert_eq!(scene.viewer.views[&1].delivery.under_way, [0, 1]);
+    assert_eq!(scene.viewer.views[&1].delivery().under_way, [0, 1]);
 }
 
 #[test]
@@ -436,7 +436,7 @@ fn a_window_behind_live_memory_asks_the_store_until_that_can_know() {
     assert_eq!(scene.questions().len(), 1);
     assert!(scene.questions().is_empty(), "one question after the other");
     scene.follow(1);
-    scene.viewer.views.get_mut(&1).unwrap().delivery.asking = false;
+    scene.viewer.views.get_mut(&1).unwrap().delivery_mut().asking = false;
     assert_eq!(answer(&mut scene), 0, "not twice at once");
     scene.now.steady += Pace::ASK;
     assert_eq!(answer(&mut scene), 1);

@@ -13,7 +13,7 @@ use tallycast::{Dtype, Schema};
 use units::WallTime;
 use wire::{MAX_ROW_VALUES, TraceState, ValueRow, ValueSample, Values, ValuesFrame};
 
-use super::{Delivery, MAX_UNDER_WAY, Scenery, Viewer};
+use super::{Delivery, MAX_UNDER_WAY, Scenery, View, Viewer};
 use crate::clock::Moment;
 use crate::memory::newest::NewestSample;
 use crate::memory::{StreamMemory, element_of};
@@ -73,16 +73,16 @@ impl Viewer {
         request.check()?;
         self.check_room(request.view)?;
         let number = request.view;
-        let delivery = self.take_delivery(number).unwrap_or_default();
+        let delivery = View::into_delivery(self.views.remove(&number));
         let rows = vec![Row::default(); request.traces.len()];
-        self.tables.insert(number, TableView { request, delivery, rows, is_sent: false });
+        self.views.insert(number, View::Table(TableView { request, delivery, rows, is_sent: false }));
         Ok(())
     }
 
     /// Makes the next frame of a table, if one is due.
     pub(super) fn table_frame(&mut self, number: u32, scenery: Scenery<'_>) -> Option<Vec<u8>> {
         let now = scenery.now.steady;
-        let view = self.tables.get_mut(&number).expect("listed a moment ago");
+        let Some(View::Table(view)) = self.views.get_mut(&number) else { return None };
         view.delivery.next_at = Some(now + INTERVAL);
         if view.delivery.under_way.len() >= MAX_UNDER_WAY || self.allowance.is_spent(now) {
             // Nothing is dropped: the next frame has the newest values of that time.

@@ -18,7 +18,7 @@ use wire::{FrameAddress, MAX_PAGE_COLUMNS, MAX_WATERFALL_VALUES, TraceState, Wat
 
 use super::drawn_once::Drawn;
 use super::trace::{ACKNOWLEDGED_NS, edge};
-use super::{Delivery, MAX_UNDER_WAY, Pace, Scenery, Viewer};
+use super::{Delivery, Scenery, View, Viewer};
 use crate::history::StreamSlot;
 use crate::memory::StreamMemory;
 use crate::view::{MAX_SPAN_NS, Trace, TraceRequest, state_of};
@@ -117,35 +117,26 @@ impl Viewer {
         request.check()?;
         self.check_room(request.view)?;
         let number = request.view;
-        let before = self.waterfalls.remove(&number);
-        let delivery = self.take_delivery(number);
         let series = self.renditions.falls(&request);
-        let traced = TraceRequest { stream: request.stream.clone(), channel: request.channel.clone() };
-        let (mut view, before) = match before {
-            Some(mut before) => {
+        let view = match self.views.remove(&number) {
+            Some(View::Waterfall(mut before)) => {
                 let delivery = std::mem::take(&mut before.delivery);
-                (WaterfallView::new(request, delivery, series, traced), Some(before))
+                let mut view = WaterfallView::new(request, delivery, series);
+                view.succeed(before);
+                view
             }
-            None => (WaterfallView::new(request, delivery.unwrap_or_default(), series, traced), None),
+            other => WaterfallView::new(request, View::into_delivery(other), series),
         };
-        if let Some(before) = before.filter(|before| view.is_of_the_same(before)) {
-            view.succeed(before);
-        }
-        self.waterfalls.insert(number, view);
+        self.views.insert(number, View::Waterfall(view));
         Ok(())
     }
 
     /// Makes the next frame of a waterfall, if one is due.
     pub(super) fn waterfall_frame(&mut self, number: u32, scenery: Scenery<'_>) -> Option<Vec<u8>> {
         let now = scenery.now.steady;
-        let view = self.waterfalls.get_mut(&number).expect("listed a moment ago");
+        let Some(View::Waterfall(view)) = self.views.get_mut(&number) else { return None };
         let look = view.look(scenery)?;
-        if view.delivery.under_way.len() >= MAX_UNDER_WAY || self.allowance.is_spent(now) {
-            view.delivery.next_at = Some(now + Pace::FRAME);
-            if view.follows() {
-                view.delivery.pace.dropped(now);
-                self.dropped += 1;
-            }
+        if !view.delivery.has_room(view.request.end_ns.is_none(), &self.allowance, &mut self.dropped, now) {
             return None;
         }
         let fall = match look {
@@ -168,23 +159,17 @@ impl Viewer {
 }
 
 impl WaterfallView {
-    const fn new(
-        request: WaterfallRequest,
-        delivery: Delivery,
-        series: Arc<FallSeries>,
-        traced: TraceRequest,
-    ) -> Self {
+    fn new(request: WaterfallRequest, delivery: Delivery, series: Arc<FallSeries>) -> Self {
+        let traced = TraceRequest { stream: request.stream.clone(), channel: request.channel.clone() };
         Self { request, delivery, series, shown: None, trace: Trace::new(traced) }
-    }
-
-    fn is_of_the_same(&self, other: &Self) -> bool {
-        let of =
-            |request: &WaterfallRequest| (request.stream.clone(), request.channel.clone(), request.plane);
-        of(&self.request) == of(&other.request)
     }
 
     /// Takes over what the page has, and what was counted, from a view of the same vectors.
     fn succeed(&mut self, before: Self) {
+        let of = |view: &Self| (view.trace.request.clone(), view.request.plane);
+        if of(self) != of(&before) {
+            return;
+        }
         if self.follows() && before.follows() {
             self.trace.shown_to = before.trace.shown_to;
         }
