@@ -105,7 +105,7 @@ impl StreamMemory {
             account: None,
             envelopes: BTreeMap::new(),
             pictures,
-            newest_sample: Newest::default(),
+            newest_sample: Newest::new(&budget.pictures),
             waterfalls,
             budget,
             timeless: Vec::new(),

@@ -1,7 +1,7 @@
 //! The newest sample of a stream, whole, as it was published.
 //!
 //! A small one is always kept, so that a table has it at once; a large one from the first request on, until a minute after
-//! the last one. Start with [`Newest`].
+//! the last one, as far as pictures leave memory for it. Start with [`Newest`].
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use sample::Block;
 use units::WallTime;
 
+use super::pictures::{Bytes, PictureBudget};
 use crate::clock::Moment;
 
 /// Samples up to this size are kept without a request: a copy of them costs less than their reception.
@@ -18,10 +19,13 @@ const SMALL_BYTES: usize = 64 << 10;
 const FORGOTTEN_AFTER: Duration = Duration::from_secs(60);
 
 /// The newest sample of a stream.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Newest {
     sample: Option<NewestSample>,
     asked: Option<Instant>,
+    /// Memory that large samples of all streams may still take, and how much of it this one has.
+    budget: Bytes,
+    taken: usize,
 }
 
 /// A whole sample.
@@ -35,6 +39,10 @@ pub(crate) struct NewestSample {
 }
 
 impl Newest {
+    pub(super) fn new(budget: &PictureBudget) -> Self {
+        Self { sample: None, asked: None, budget: budget.asked().clone(), taken: 0 }
+    }
+
     /// Returns the sample, if it is kept; keeps those that come, also large ones.
     pub(crate) fn ask(&mut self, now: Moment) -> Option<&NewestSample> {
         self.asked = Some(now.steady);
@@ -46,9 +54,7 @@ impl Newest {
     /// Cost: a copy of one sample. Its memory is used again unless a reader still has it.
     pub(super) fn push(&mut self, block: &Block, now: Moment) {
         let size = block.schema.sample_bytes();
-        let is_asked =
-            self.asked.is_some_and(|at| now.steady.saturating_duration_since(at) <= FORGOTTEN_AFTER);
-        if size > SMALL_BYTES && !is_asked {
+        if size > SMALL_BYTES && !self.has_room(size, now) {
             self.sample = None;
             return;
         }
@@ -69,6 +75,24 @@ impl Newest {
             None => bytes = Arc::new(of_block.to_vec()),
         }
         self.sample = Some(NewestSample { time: block.time_of(block.next_index() - 1), bytes, missing });
+    }
+
+    /// Takes memory for a large sample, or gives it back a minute after the last request.
+    fn has_room(&mut self, size: usize, now: Moment) -> bool {
+        let silent = |at| now.steady.saturating_duration_since(at) > FORGOTTEN_AFTER;
+        if self.asked.is_none_or(silent) {
+            self.budget.give_back(std::mem::take(&mut self.taken));
+        } else if self.taken == 0 && self.budget.take(size) {
+            // A stream's samples have one size.
+            self.taken = size;
+        }
+        self.taken > 0
+    }
+}
+
+impl Drop for Newest {
+    fn drop(&mut self) {
+        self.budget.give_back(self.taken);
     }
 }
 
@@ -93,7 +117,7 @@ mod tests {
 
     #[test]
     fn a_small_sample_is_always_kept_and_its_memory_is_used_again() {
-        let mut newest = Newest::default();
+        let mut newest = Newest::new(&PictureBudget::default());
         newest.push(&block(3, 0), at(100));
         let first = newest.ask(at(100)).unwrap().clone();
         assert_eq!((first.time, &first.bytes[..]), (block(3, 0).time_of(1), &[2, 2, 2][..]));
@@ -110,15 +134,35 @@ mod tests {
 
     #[test]
     fn a_large_sample_is_kept_from_a_request_until_a_minute_after_the_last() {
-        let (mut newest, large) = (Newest::default(), SMALL_BYTES as u32 + 1);
+        let (mut newest, large) = (Newest::new(&PictureBudget::default()), SMALL_BYTES as u32 + 1);
         newest.push(&block(large - 1, 0), at(100));
         assert!(newest.ask(at(0)).is_some(), "small");
-        let mut newest = Newest::default();
+        let mut newest = Newest::new(&PictureBudget::default());
         newest.push(&block(large, 0), at(100));
         assert!(newest.ask(at(100)).is_none());
         newest.push(&block(large, 2), at(160));
         assert!(newest.sample.is_some());
         newest.push(&block(large, 4), at(161));
         assert!(newest.sample.is_none(), "a minute has passed");
+    }
+
+    #[test]
+    fn large_samples_take_the_memory_that_there_is_and_give_it_back() {
+        let (budget, large) = (PictureBudget::default(), SMALL_BYTES as u32 + 1);
+        let [mut first, mut second] = [(); 2].map(|()| Newest::new(&budget));
+        while budget.asked().take(large as usize) {}
+        budget.asked().give_back(large as usize);
+        for newest in [&mut first, &mut second] {
+            newest.ask(at(100));
+            (0..3).for_each(|index| newest.push(&block(large, 2 * index), at(100)));
+        }
+        assert!(first.sample.is_some() && second.sample.is_none());
+        second.push(&block(large - 1, 6), at(100));
+        assert!(second.sample.is_some(), "small ones are kept all the same");
+        drop(first);
+        second.push(&block(large, 8), at(101));
+        assert!(second.sample.is_some());
+        second.push(&block(large, 10), at(200));
+        assert!(second.sample.is_none() && budget.asked().take(large as usize), "given back");
     }
 }

@@ -72,6 +72,13 @@ impl Default for PictureBudget {
     }
 }
 
+impl PictureBudget {
+    /// Returns the memory of what pages ask for.
+    pub(super) const fn asked(&self) -> &Bytes {
+        &self.asked
+    }
+}
+
 /// Bytes that may still be taken.
 #[derive(Clone, Debug)]
 pub(super) struct Bytes(Arc<AtomicUsize>);
