@@ -353,7 +353,7 @@ impl Budget {
 /// Returns the element of a sample that `name` denotes: a channel's first, or `name[i]` of one with many.
 pub(crate) fn element_of(schema: &Schema, name: &str) -> Option<usize> {
     let start = |name: &str| {
-        let channel = schema.channels.iter().position(|channel| channel.name == name)?;
+        let channel = schema.channel_index(name)?;
         Some(schema.channel_elements(channel))
     };
     if let Some(elements) = start(name) {

@@ -243,6 +243,14 @@ impl Schema {
         if self.has_own_times() { Duration::ZERO } else { half_a_sample }
     }
 
+    /// Returns the index of the channel with this name.
+    ///
+    /// Cost: one pass over the channels.
+    #[must_use]
+    pub fn channel_index(&self, name: &str) -> Option<usize> {
+        self.channels.iter().position(|channel| channel.name == name)
+    }
+
     /// Returns the range of channel `index`'s elements within a sample.
     #[must_use]
     pub fn channel_elements(&self, index: usize) -> core::ops::Range<usize> {

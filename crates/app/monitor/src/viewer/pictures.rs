@@ -192,8 +192,7 @@ impl PictureView {
         let Some(slot) = scenery.history.stream(&self.request.stream) else { return nothing };
         let mut memory = slot.memory();
         let schema = Arc::clone(&memory.info.schema);
-        let named = schema.channels.iter().position(|channel| channel.name == self.request.channel);
-        let Some(channel) = named else { return nothing };
+        let Some(channel) = schema.channel_index(&self.request.channel) else { return nothing };
         memory.pictures.ask(channel, scenery.now);
         let sample = memory.pictures.newest(channel, self.request.end_ns.map(WallTime::from_nanos)).cloned();
         let signature = Signature {
@@ -250,8 +249,7 @@ impl PictureView {
         let Some(slot) = scenery.history.stream(&self.request.stream) else { return };
         let mut memory = slot.memory();
         let schema = Arc::clone(&memory.info.schema);
-        let named = schema.channels.iter().position(|channel| channel.name == self.request.channel);
-        let Some(channel) = named else { return };
+        let Some(channel) = schema.channel_index(&self.request.channel) else { return };
         // A hidden page gets no frames: what it does not see is counted all the same.
         memory.pictures.ask(channel, scenery.now);
         let Some(newest) = memory.pictures.newest(channel, None).map(|sample| sample.number) else { return };

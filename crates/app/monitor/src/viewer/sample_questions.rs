@@ -93,8 +93,7 @@ impl SampleQuestion {
             let range = end.offset(-back * 1_000_000_000)..end.offset(1);
             let mut newest = None;
             let mut take = |block: &Block| {
-                let named = |channel: &sample::Channel| channel.name == self.channel;
-                let Some(channel) = block.schema.channels.iter().position(named) else { return };
+                let Some(channel) = block.schema.channel_index(&self.channel) else { return };
                 let indices = block.first_index..block.next_index();
                 let Some(index) = indices.rev().find(|index| block.time_of(*index) <= end) else { return };
                 let sample = WholeSample::of(block, index - block.first_index, channel);
@@ -123,8 +122,7 @@ impl SampleQuestion {
         let mut take = |block: &Block| {
             // Of recordings with other shapes, the last ones are shown.
             if found.as_ref().is_none_or(|(schema, _)| **schema != *block.schema) {
-                let named = |channel: &sample::Channel| channel.name == self.channel;
-                let Some(channel) = block.schema.channels.iter().position(named) else { return };
+                let Some(channel) = block.schema.channel_index(&self.channel) else { return };
                 let reader = BinReader::new(&block.schema, channel, plane, WaterfallConfig::default().bins);
                 let columns: Range<i64> = grid.numbers.clone();
                 let waterfall = Waterfall::of_stretch(&block.schema, reader, grid.width_ns, columns);

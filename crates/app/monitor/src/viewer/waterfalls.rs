@@ -242,7 +242,7 @@ impl WaterfallView {
         scenery: Scenery<'_>,
     ) -> Option<series::Drawing> {
         let schema = Arc::clone(&memory.info.schema);
-        let channel = schema.channels.iter().position(|channel| channel.name == self.request.channel)?;
+        let channel = schema.channel_index(&self.request.channel)?;
         let newest = memory.newest().map(|(time, _)| time.min(window.end));
         let kept = memory.waterfalls.ask(channel, self.request.plane, scenery.now);
         let reader = *kept.waterfall.reader();
@@ -321,7 +321,7 @@ impl WaterfallView {
         if let Some(slot) = &slot {
             let mut memory = slot.memory();
             let schema = Arc::clone(&memory.info.schema);
-            let channel = schema.channels.iter().position(|channel| channel.name == self.request.channel)?;
+            let channel = schema.channel_index(&self.request.channel)?;
             let kept = memory.waterfalls.ask(channel, self.request.plane, scenery.now);
             let asked = self.fitting(kept.waterfall.reader(), grid.width_ns, &window);
             grid = FallGrid::of(asked.max(narrowest_column(schema.rate)), &window);
@@ -363,8 +363,7 @@ impl WaterfallView {
         let Some(slot) = scenery.history.stream(&self.request.stream) else { return };
         let from = self.request.window(self.end(Some(&slot), scenery)).start;
         let memory = slot.memory();
-        let named = |channel: &tallycast::Channel| channel.name == self.request.channel;
-        let Some(channel) = memory.info.schema.channels.iter().position(named) else { return };
+        let Some(channel) = memory.info.schema.channel_index(&self.request.channel) else { return };
         let elements = memory.info.schema.channel_elements(channel).len() as u64;
         let count = self.trace.slid_past(&memory, from) * elements;
         if count > 0 {
