@@ -2,6 +2,7 @@
  * Encodes pictures as `docs/protocol/page.md` lays them out: for the fake server and for the decoder's tests. Written from
  * the page, not from the decoder, so that the two check each other.
  */
+import { NONE, startFrame } from './encode-head.mjs';
 
 /**
  * @typedef {object} Picture
@@ -30,17 +31,11 @@
  */
 
 const HEADER = 104;
-const NONE = -(2n ** 63n);
 
 /** @param {Picture} picture @returns {ArrayBuffer} */
 export function encodePicture({ frame, view, state = 0, flags = 1, obstacle = 0, now, keptFrom = null, droppedFrames = 0, sample }) {
   const bytes = sample === null ? 0 : sample.pixels.byteLength;
-  const out = new DataView(new ArrayBuffer(HEADER + Math.ceil(bytes / 8) * 8));
-  out.setUint16(0, 0x5054, true);
-  out.setUint8(2, 1);
-  out.setUint8(3, 2);
-  out.setUint32(4, frame, true);
-  out.setUint32(8, view, true);
+  const out = startFrame({ kind: 2, bytes: HEADER + Math.ceil(bytes / 8) * 8, frame, view });
   out.setUint8(12, state);
   out.setUint8(13, sample === null ? 0 : sample.pixels instanceof Float32Array ? 1 : 2);
   out.setUint8(14, flags);
@@ -56,8 +51,8 @@ export function encodePicture({ frame, view, state = 0, flags = 1, obstacle = 0,
   out.setBigInt64(88, keptFrom ?? NONE, true);
   out.setUint32(96, droppedFrames, true);
   out.setUint32(100, sample === null ? 0 : sample.planes ?? 1, true);
-  if (sample === null) return /** @type {ArrayBuffer} */ (out.buffer);
+  if (sample === null) return out.buffer;
   if (sample.pixels instanceof Uint8Array) sample.pixels.forEach((step, k) => out.setUint8(HEADER + k, step));
   else sample.pixels.forEach((value, k) => out.setFloat32(HEADER + 4 * k, value, true));
-  return /** @type {ArrayBuffer} */ (out.buffer);
+  return out.buffer;
 }

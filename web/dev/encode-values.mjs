@@ -2,6 +2,7 @@
  * Encodes frames of newest values as `docs/protocol/page.md` lays them out: for the fake server and for the decoder's tests.
  * Written from the page, not from the decoder, so that the two check each other.
  */
+import { NONE, startFrame } from './encode-head.mjs';
 
 /**
  * @typedef {object} Values
@@ -30,18 +31,12 @@
 
 const HEAD = 32;
 const ROW = 40;
-const NONE = -(2n ** 63n);
 const COMPLEX = 5;
 
 /** @param {Values} values @returns {ArrayBuffer} */
 export function encodeValues({ frame, view, flags = 3, now, droppedFrames = 0, rows }) {
   const sizes = rows.map(({ sample }) => ROW + 8 * (sample === null ? 0 : sample.values.length * (sample.form === COMPLEX ? 2 : 1)));
-  const out = new DataView(new ArrayBuffer(HEAD + sizes.reduce((a, b) => a + b, 0)));
-  out.setUint16(0, 0x5054, true);
-  out.setUint8(2, 1);
-  out.setUint8(3, 3);
-  out.setUint32(4, frame, true);
-  out.setUint32(8, view, true);
+  const out = startFrame({ kind: 3, bytes: HEAD + sizes.reduce((a, b) => a + b, 0), frame, view });
   out.setUint16(12, rows.length, true);
   out.setUint16(14, flags, true);
   out.setBigInt64(16, now, true);
@@ -51,7 +46,7 @@ export function encodeValues({ frame, view, flags = 3, now, droppedFrames = 0, r
     writeRow(out, at, row);
     at += sizes[k] ?? 0;
   });
-  return /** @type {ArrayBuffer} */ (out.buffer);
+  return out.buffer;
 }
 
 /** @param {DataView} out @param {number} at @param {Row} row */

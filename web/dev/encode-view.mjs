@@ -2,6 +2,7 @@
  * Encodes view frames as `docs/protocol/page.md` lays them out: for the fake server and for the decoder's
  * tests. Written from the page, not from the decoder, so that the two check each other.
  */
+import { startFrame } from './encode-head.mjs';
 
 /**
  * @typedef {object} Gap
@@ -73,12 +74,7 @@ function valueBytes(pairs) {
  */
 export function encodeView(view) {
   const size = view.traces.reduce((sum, t) => sum + TRACE + bodyBytes(t) + (t.gaps?.length ?? 0) * GAP, HEADER);
-  const out = new DataView(new ArrayBuffer(size));
-  out.setUint16(0, 0x5054, true);
-  out.setUint8(2, 1);
-  out.setUint8(3, 1);
-  out.setUint32(4, view.frame, true);
-  out.setUint32(8, view.view, true);
+  const out = startFrame({ kind: 1, bytes: size, frame: view.frame, view: view.view });
   out.setUint16(12, view.traces.length, true);
   out.setUint16(14, view.flags ?? 0, true);
   out.setBigInt64(16, view.now, true);
@@ -88,7 +84,7 @@ export function encodeView(view) {
   out.setUint32(44, view.droppedFrames ?? 0, true);
   let at = HEADER;
   for (const trace of view.traces) at = encodeTrace(out, at, trace);
-  return /** @type {ArrayBuffer} */ (out.buffer);
+  return out.buffer;
 }
 
 /**

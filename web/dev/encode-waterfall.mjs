@@ -2,6 +2,7 @@
  * Encodes waterfalls as `docs/protocol/page.md` lays them out: for the fake server and for the decoder's tests. Written
  * from the page, not from the decoder, so that the two check each other.
  */
+import { NONE, startFrame } from './encode-head.mjs';
 
 /**
  * @typedef {object} Waterfall
@@ -25,18 +26,12 @@
 
 const HEADER = 80;
 const COLUMN = 16;
-const NONE = -(2n ** 63n);
 
 /** @param {Waterfall} waterfall @returns {ArrayBuffer} */
 export function encodeWaterfall({ frame, view, state = 0, flags = 1, now, first, columnNs, count, bins = 0, block = 1, elements = bins * block, rows = 1, planes = 1, droppedFrames = 0, liveFrom = null, columns }) {
   const values = [...columns.values()].flatMap((column) => Array.from(column.bins));
   const begin = HEADER + COLUMN * columns.size;
-  const out = new DataView(new ArrayBuffer(begin + Math.ceil((values.length * 4) / 8) * 8));
-  out.setUint16(0, 0x5054, true);
-  out.setUint8(2, 1);
-  out.setUint8(3, 4);
-  out.setUint32(4, frame, true);
-  out.setUint32(8, view, true);
+  const out = startFrame({ kind: 4, bytes: begin + Math.ceil((values.length * 4) / 8) * 8, frame, view });
   out.setUint8(12, state);
   out.setUint8(13, flags);
   out.setBigInt64(16, now, true);
@@ -46,5 +41,5 @@ export function encodeWaterfall({ frame, view, state = 0, flags = 1, now, first,
   out.setBigInt64(72, liveFrom ?? NONE, true);
   [...columns].forEach(([place, { present, expected }], k) => [place, present, expected].forEach((value, i) => out.setUint32(HEADER + COLUMN * k + 4 * i, value, true)));
   values.forEach((value, k) => out.setFloat32(begin + 4 * k, value, true));
-  return /** @type {ArrayBuffer} */ (out.buffer);
+  return out.buffer;
 }

@@ -6,10 +6,11 @@
  * and decides nothing about data.
  */
 import { backoffMs } from './model/backoff';
-import { decodeViewFrame, frameNumber, MalformedFrame, type ViewFrame } from './wire/frame';
+import { decodeViewFrame, frameNumber, type ViewFrame } from './wire/frame';
 import { parseJson, writeJson, type Fields } from './wire/json';
 import { KeptColumns } from './wire/kept';
 import { decodePicture, isPicture, writePicture, type PictureFrame, type PictureRequest } from './wire/picture';
+import { MalformedFrame } from './wire/reader';
 import { decodeValues, isValues, writeValues, type ValuesFrame, type ValuesRequest } from './wire/values';
 import { decodeWaterfall, isWaterfall, writeWaterfall, type WaterfallFrame, type WaterfallRequest } from './wire/waterfall';
 import { readMessage, writeView, type ServerMessage, type ViewRequest } from './wire/messages';

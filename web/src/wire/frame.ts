@@ -1,19 +1,15 @@
 /**
  * Decodes the view frames that the monitor sends over `/api/live`.
  *
- * The layout's source of truth is `docs/protocol/page.md`; this file is its reader in the page. Nothing is
- * trusted: every count is held against the bytes that are there before anything is read, and a frame is
- * accepted whole or refused with the reason. Start at {@link decodeViewFrame}.
+ * The layout's source of truth is `docs/protocol/page.md`; what frames of all kinds have in common is in `reader.ts`.
+ * Start at {@link decodeViewFrame}.
  *
  * Times are UTC nanoseconds as `bigint`, because a double resolves only 256 ns in this century. Samples are
  * not copied: {@link Columns} and {@link Points} look into the frame's own buffer. Columns that a frame does not repeat
  * are added by `kept.ts`.
  */
+import { MAGIC, Reader, type TraceState } from './reader';
 
-/** The first two bytes of every frame, `TP` in memory. */
-export const MAGIC = 0x5054;
-/** The version of the layout that this page reads. */
-export const VERSION = 1;
 /** The frame kind that carries one view. */
 export const KIND_VIEW = 1;
 const FRAME_NUMBER_OFFSET = 4;
@@ -67,11 +63,6 @@ export const CODE_ABSENT = 253;
 export const CODE_UNEXPLAINED = 254;
 /** See {@link CODE_ABSENT}. */
 export const CODE_UNSETTLED = 255;
-
-/** State of a trace's stream, from the server. */
-export type TraceState = 'ok' | 'unknown' | 'stale' | 'ended';
-/** The states by their codes. */
-export const TRACE_STATES: readonly TraceState[] = ['ok', 'unknown', 'stale', 'ended'];
 
 /** The smallest and largest value of each pixel column; `NaN` where a column holds nothing. */
 export interface Columns {
@@ -143,115 +134,6 @@ export interface ViewFrame {
   readonly sizeBytes: number;
 }
 
-/** Reason why a frame was refused. */
-export type Reason =
-  | 'too short'
-  | 'magic'
-  | 'version'
-  | 'kind'
-  | 'flags'
-  | 'trace count'
-  | 'column count'
-  | 'column width'
-  | 'trace state'
-  | 'trace mode'
-  | 'column range'
-  | 'means'
-  | 'kept columns'
-  | 'point count'
-  | 'point order'
-  | 'gap count'
-  | 'gap range'
-  | 'gap flags'
-  | 'stage'
-  | 'hop'
-  | 'picture form'
-  | 'picture size'
-  | 'pixel count'
-  | 'padding'
-  | 'obstacle'
-  | 'sample'
-  | 'row form'
-  | 'value count'
-  | 'value'
-  | 'trailing bytes';
-
-/** Error for a malformed frame, with its position. */
-export class MalformedFrame extends Error {
-  constructor(
-    readonly reason: Reason,
-    readonly offset: number,
-  ) {
-    super(`view frame refused at byte ${offset}: ${reason}`);
-    this.name = 'MalformedFrame';
-  }
-}
-
-/** Reads little-endian fields one behind the other, never beyond the end. */
-export class Reader {
-  readonly #view: DataView;
-  offset = 0;
-
-  constructor(readonly buffer: ArrayBuffer) {
-    this.#view = new DataView(buffer);
-  }
-
-  get left(): number {
-    return this.#view.byteLength - this.offset;
-  }
-
-  /** Refuses the frame unless `count` items of `size` bytes are still there. */
-  need(count: number, size: number): void {
-    if (count * size > this.left) this.refuse('too short');
-  }
-
-  refuse(reason: Reason): never {
-    throw new MalformedFrame(reason, this.offset);
-  }
-
-  u8(): number {
-    return this.#view.getUint8(this.#advance(1));
-  }
-
-  u16(): number {
-    return this.#view.getUint16(this.#advance(2), true);
-  }
-
-  u32(): number {
-    return this.#view.getUint32(this.#advance(4), true);
-  }
-
-  f32(): number {
-    return this.#view.getFloat32(this.#advance(4), true);
-  }
-
-  f64(): number {
-    return this.#view.getFloat64(this.#advance(8), true);
-  }
-
-  i64(): bigint {
-    return this.#view.getBigInt64(this.#advance(8), true);
-  }
-
-  u64(): bigint {
-    return this.#view.getBigUint64(this.#advance(8), true);
-  }
-
-  skip(bytes: number): void {
-    this.#advance(bytes);
-  }
-
-  #advance(bytes: number): number {
-    if (bytes > this.left) this.refuse('too short');
-    const at = this.offset;
-    this.offset += bytes;
-    return at;
-  }
-}
-
-/** Typed arrays read in the machine's order; the frame is little-endian like nearly every machine. */
-const HOST_IS_LITTLE_ENDIAN = new Uint8Array(new Uint16Array([1]).buffer)[0] === 1;
-
 /** Returns the number of a frame, also of one that cannot be read further; null of what is no frame at all. */
 export function frameNumber(buffer: ArrayBuffer): number | null {
   const view = new DataView(buffer);
@@ -266,12 +148,7 @@ export function frameNumber(buffer: ArrayBuffer): number | null {
  */
 export function decodeViewFrame(buffer: ArrayBuffer): ViewFrame {
   const reader = new Reader(buffer);
-  reader.need(1, FRAME_HEADER_BYTES);
-  if (reader.u16() !== MAGIC) reader.refuse('magic');
-  if (reader.u8() !== VERSION) reader.refuse('version');
-  if (reader.u8() !== KIND_VIEW) reader.refuse('kind');
-  const frame = reader.u32();
-  const view = reader.u32();
+  const numbers = reader.head(KIND_VIEW, FRAME_HEADER_BYTES);
   const traceCount = reader.u16();
   const flags = reader.u16();
   const now = reader.i64();
@@ -286,10 +163,9 @@ export function decodeViewFrame(buffer: ArrayBuffer): ViewFrame {
   reader.need(traceCount, TRACE_HEADER_BYTES);
   const traces: TraceFrame[] = [];
   for (let i = 0; i < traceCount; i += 1) traces.push(decodeTrace(reader, columnCount));
-  if (reader.left !== 0) reader.refuse('trailing bytes');
+  reader.end();
   return {
-    frame,
-    view,
+    ...numbers,
     live: (flags & FLAG_LIVE) !== 0,
     slow: (flags & FLAG_SLOW) !== 0,
     now,
@@ -305,7 +181,7 @@ export function decodeViewFrame(buffer: ArrayBuffer): ViewFrame {
 function decodeTrace(reader: Reader, columnCount: number): TraceFrame {
   reader.need(1, TRACE_HEADER_BYTES);
   const index = reader.u16();
-  const state = TRACE_STATES[reader.u8()] ?? reader.refuse('trace state');
+  const state = reader.traceState();
   const mode = reader.u8();
   const count = reader.u32();
   const gapCount = reader.u32();
@@ -335,7 +211,7 @@ function decodeColumns(reader: Reader, { first, count, kept, mode }: ColumnsHead
   const exact = mode === MODE_EXACT || mode === MODE_EXACT_MEANS;
   if (first + count > columnCount) reader.refuse('column range');
   reader.need(count, exact ? 2 * COLUMN_BYTES : COLUMN_BYTES);
-  const pairs = exact ? doubles(reader, count * 2) : singles(reader, count * 2);
+  const pairs = exact ? reader.doubles(count * 2) : reader.singles(count * 2);
   const means = mode === MODE_MEANS || mode === MODE_EXACT_MEANS ? decodeMeans(reader, count) : null;
   return { kind: 'columns', pairs, means, first, count, kept };
 }
@@ -347,21 +223,6 @@ function decodeMeans(reader: Reader, count: number): Uint16Array {
   const all = Uint16Array.from({ length: groups * MEANS_OF_GROUP }, () => reader.u16());
   if (all.subarray(count).some((unused) => unused !== 0)) reader.refuse('means');
   return all.subarray(0, count);
-}
-
-/** Every trace begins at a multiple of eight bytes, so the samples can be read in place. */
-export function singles(reader: Reader, count: number): Float32Array {
-  if (!HOST_IS_LITTLE_ENDIAN || reader.offset % 4 !== 0) return Float32Array.from({ length: count }, () => reader.f32());
-  const seen = new Float32Array(reader.buffer, reader.offset, count);
-  reader.skip(count * 4);
-  return seen;
-}
-
-function doubles(reader: Reader, count: number): Float64Array {
-  if (!HOST_IS_LITTLE_ENDIAN || reader.offset % 8 !== 0) return Float64Array.from({ length: count }, () => reader.f64());
-  const seen = new Float64Array(reader.buffer, reader.offset, count);
-  reader.skip(count * 8);
-  return seen;
 }
 
 function decodePoints(reader: Reader, count: number): Points {

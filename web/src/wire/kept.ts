@@ -4,7 +4,8 @@
  *
  * Complete columns are doubles, whichever form they came in: the painting then has one kind of array to read.
  */
-import { MalformedFrame, MEAN_UNKNOWN, type Columns, type TraceFrame, type ViewFrame } from './frame';
+import { MEAN_UNKNOWN, type Columns, type TraceFrame, type ViewFrame } from './frame';
+import { MalformedFrame } from './reader';
 
 /** The columns of one trace as last completed. */
 interface Held {

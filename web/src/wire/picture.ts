@@ -1,11 +1,10 @@
 /**
  * Decodes the frames that show one whole sample: a matrix, reduced to the pixels that a panel has for it.
  *
- * The layout's source of truth is `docs/protocol/page.md`. As in `frame.ts` nothing is trusted, and a frame is accepted
- * whole or refused with the reason. Start at {@link decodePicture}.
+ * The layout's source of truth is `docs/protocol/page.md`. What frames of all kinds have in common is in `reader.ts`. Start at {@link decodePicture}.
  */
-import { MAGIC, Reader, singles, TRACE_STATES, VERSION, type TraceState } from './frame';
 import type { TraceRequest } from './messages';
+import { isKind, NO_TIME, Reader, type TraceState } from './reader';
 
 /** The frame kind that carries one sample. */
 export const KIND_PICTURE = 2;
@@ -14,7 +13,6 @@ export const PICTURE_HEADER_BYTES = 104;
 /** Pixels of one picture. */
 export const MAX_PIXELS = 262_144;
 
-const KIND_OFFSET = 3;
 const FORM_NONE = 0;
 const FORM_VALUES = 1;
 const FORM_STEPS = 2;
@@ -22,8 +20,6 @@ const FLAG_LIVE = 1;
 const FLAG_SLOW = 2;
 const FLAG_MAX = 4;
 const FLAGS_KNOWN = FLAG_LIVE | FLAG_SLOW | FLAG_MAX;
-const PART_BYTES = 8;
-const NO_TIME = -(2n ** 63n);
 const LAST_STEP = 255;
 
 /** Reason why the server keeps no samples of a channel. */
@@ -87,7 +83,7 @@ export function writePicture({ view, trace: { stream, channel }, plane, widthPx,
 
 /** Whether a frame says that it is a picture. */
 export function isPicture(buffer: ArrayBuffer): boolean {
-  return buffer.byteLength > KIND_OFFSET && new DataView(buffer).getUint8(KIND_OFFSET) === KIND_PICTURE;
+  return isKind(buffer, KIND_PICTURE);
 }
 
 /**
@@ -97,13 +93,8 @@ export function isPicture(buffer: ArrayBuffer): boolean {
  */
 export function decodePicture(buffer: ArrayBuffer): PictureFrame {
   const reader = new Reader(buffer);
-  reader.need(1, PICTURE_HEADER_BYTES);
-  if (reader.u16() !== MAGIC) reader.refuse('magic');
-  if (reader.u8() !== VERSION) reader.refuse('version');
-  if (reader.u8() !== KIND_PICTURE) reader.refuse('kind');
-  const frame = reader.u32();
-  const view = reader.u32();
-  const state = TRACE_STATES[reader.u8()] ?? reader.refuse('trace state');
+  const numbers = reader.head(KIND_PICTURE, PICTURE_HEADER_BYTES);
+  const state = reader.traceState();
   const form = reader.u8();
   const flags = reader.u8();
   if ((flags & ~FLAGS_KNOWN) !== 0) reader.refuse('flags');
@@ -111,14 +102,13 @@ export function decodePicture(buffer: ArrayBuffer): PictureFrame {
   if (obstacle === undefined) return reader.refuse('obstacle');
   const now = reader.i64();
   const head = readHead(reader);
-  const keptFrom = reader.i64();
+  const keptFrom = reader.timeOrNone();
   const droppedFrames = reader.u32();
   const sample = readSample(reader, form, { ...head, planes: reader.u32() });
-  if (reader.left !== 0) reader.refuse('trailing bytes');
+  reader.end();
   return {
-    frame, view, state, obstacle, now, droppedFrames, sample,
+    ...numbers, state, obstacle, now, keptFrom, droppedFrames, sample,
     live: (flags & FLAG_LIVE) !== 0, slow: (flags & FLAG_SLOW) !== 0, isMax: (flags & FLAG_MAX) !== 0,
-    keptFrom: keptFrom === NO_TIME ? null : keptFrom,
   };
 }
 
@@ -145,21 +135,11 @@ function readSample(reader: Reader, form: number, head: Head & { readonly planes
   if (reduced(0) !== rows || reduced(1) !== columns) reader.refuse('picture size');
   const count = rows * columns;
   if (count > MAX_PIXELS) reader.refuse('pixel count');
-  reader.need(Math.ceil((count * (form === FORM_VALUES ? 4 : 1)) / PART_BYTES), PART_BYTES);
-  if (form === FORM_VALUES) {
-    const values = singles(reader, count);
-    padding(reader, count * 4);
-    return { ...head, values };
-  }
-  const steps = new Uint8Array(reader.buffer, reader.offset, count);
-  reader.skip(count);
-  padding(reader, count);
-  return { ...head, ...valuesOf(steps, head) };
-}
-
-/** The rest of the last eight bytes is zero. */
-function padding(reader: Reader, filled: number): void {
-  for (let at = filled; at % PART_BYTES !== 0; at += 1) if (reader.u8() !== 0) reader.refuse('padding');
+  const bytes = count * (form === FORM_VALUES ? 4 : 1);
+  reader.needPadded(bytes);
+  const pixels = form === FORM_VALUES ? { values: reader.singles(count) } : valuesOf(reader.bytes(count), head);
+  reader.padding(bytes);
+  return { ...head, ...pixels };
 }
 
 /** The values of steps, and their extremes. */

@@ -1,15 +1,14 @@
 /**
  * Decodes the frames of newest values: of each channel of a table one sample, as it was published.
  *
- * The layout's source of truth is `docs/protocol/page.md`. As in `frame.ts` nothing is trusted, and a frame is accepted
- * whole or refused with the reason. Start at {@link decodeValues}.
+ * The layout's source of truth is `docs/protocol/page.md`. What frames of all kinds have in common is in `reader.ts`. Start at {@link decodeValues}.
  */
-import { MAGIC, MAX_TRACES, Reader, TRACE_STATES, VERSION, type TraceState } from './frame';
+import { MAX_TRACES } from './frame';
 import type { TraceRequest } from './messages';
+import { isKind, NO_TIME, Reader, type TraceState } from './reader';
 
 /** The frame kind that carries newest values. */
 export const KIND_VALUES = 3;
-const KIND_OFFSET = 3;
 const HEADER_BYTES = 32;
 const ROW_BYTES = 40;
 const VALUE_BYTES = 8;
@@ -17,7 +16,6 @@ const VALUE_BYTES = 8;
 export const MAX_VALUES = 4;
 const FLAG_LIVE = 1;
 const FLAG_WHOLE = 2;
-const NO_TIME = -(2n ** 63n);
 const FORMS = ['none', 'double', 'signed', 'unsigned', 'bool', 'complex', 'span'] as const;
 
 /** One element: integers with all their digits, complex numbers as a pair. */
@@ -75,7 +73,7 @@ export function writeValues({ view, traces, endNs }: ValuesRequest): string {
 
 /** Whether a frame says that it has newest values. */
 export function isValues(buffer: ArrayBuffer): boolean {
-  return buffer.byteLength > KIND_OFFSET && new DataView(buffer).getUint8(KIND_OFFSET) === KIND_VALUES;
+  return isKind(buffer, KIND_VALUES);
 }
 
 /**
@@ -85,24 +83,21 @@ export function isValues(buffer: ArrayBuffer): boolean {
  */
 export function decodeValues(buffer: ArrayBuffer): ValuesFrame {
   const reader = new Reader(buffer);
-  reader.need(1, HEADER_BYTES);
-  if (reader.u16() !== MAGIC) reader.refuse('magic');
-  if (reader.u8() !== VERSION) reader.refuse('version');
-  if (reader.u8() !== KIND_VALUES) reader.refuse('kind');
-  const [frame, view, count, flags] = [reader.u32(), reader.u32(), reader.u16(), reader.u16()];
+  const numbers = reader.head(KIND_VALUES, HEADER_BYTES);
+  const [count, flags] = [reader.u16(), reader.u16()];
   if (count > MAX_TRACES) reader.refuse('trace count');
   if ((flags & ~(FLAG_LIVE | FLAG_WHOLE)) !== 0) reader.refuse('flags');
   const [now, droppedFrames] = [reader.i64(), reader.u32()];
   if (reader.u32() !== 0) reader.refuse('padding');
   const rows = Array.from({ length: count }, () => readRow(reader));
-  if (reader.left !== 0) reader.refuse('trailing bytes');
-  return { frame, view, now, droppedFrames, rows, live: (flags & FLAG_LIVE) !== 0, whole: (flags & FLAG_WHOLE) !== 0 };
+  reader.end();
+  return { ...numbers, now, droppedFrames, rows, live: (flags & FLAG_LIVE) !== 0, whole: (flags & FLAG_WHOLE) !== 0 };
 }
 
 function readRow(reader: Reader): ValueRow {
   reader.need(1, ROW_BYTES);
   const index = reader.u16();
-  const state = TRACE_STATES[reader.u8()] ?? reader.refuse('trace state');
+  const state = reader.traceState();
   const form = FORMS[reader.u8()] ?? reader.refuse('row form');
   const [count, lost] = [reader.u8(), reader.u8()];
   if (reader.u16() !== 0) reader.refuse('padding');

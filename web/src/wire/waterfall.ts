@@ -1,11 +1,10 @@
 /**
  * Decodes the frames that show vectors over time: the columns that the page does not have yet.
  *
- * The layout's source of truth is `docs/protocol/page.md`. As in `frame.ts` nothing is trusted, and a frame is accepted
- * whole or refused with the reason. Start at {@link decodeWaterfall}.
+ * The layout's source of truth is `docs/protocol/page.md`. What frames of all kinds have in common is in `reader.ts`. Start at {@link decodeWaterfall}.
  */
-import { MAGIC, Reader, singles, TRACE_STATES, VERSION, type TraceState } from './frame';
 import type { TraceRequest } from './messages';
+import { isKind, Reader, type TraceState } from './reader';
 
 /** The frame kind that carries columns of a waterfall. */
 export const KIND_WATERFALL = 4;
@@ -16,14 +15,11 @@ export const MAX_VALUES = 262_144;
 
 const MAX_COLUMNS = 16_384;
 const COLUMN_BYTES = 16;
-const KIND_OFFSET = 3;
 const FLAG_LIVE = 1;
 const FLAG_SLOW = 2;
 const FLAG_ANEW = 4;
 const FLAG_SHORT = 8;
 const FLAGS_KNOWN = FLAG_LIVE | FLAG_SLOW | FLAG_ANEW | FLAG_SHORT;
-const PART_BYTES = 8;
-const NO_TIME = -(2n ** 63n);
 
 /** The samples of one stretch of time. */
 export interface Column {
@@ -85,7 +81,7 @@ export function writeWaterfall({ view, trace: { stream, channel }, plane, column
 
 /** Whether a frame says that it is of a waterfall. */
 export function isWaterfall(buffer: ArrayBuffer): boolean {
-  return buffer.byteLength > KIND_OFFSET && new DataView(buffer).getUint8(KIND_OFFSET) === KIND_WATERFALL;
+  return isKind(buffer, KIND_WATERFALL);
 }
 
 /**
@@ -95,28 +91,23 @@ export function isWaterfall(buffer: ArrayBuffer): boolean {
  */
 export function decodeWaterfall(buffer: ArrayBuffer): WaterfallFrame {
   const reader = new Reader(buffer);
-  reader.need(1, WATERFALL_HEADER_BYTES);
-  if (reader.u16() !== MAGIC) reader.refuse('magic');
-  if (reader.u8() !== VERSION) reader.refuse('version');
-  if (reader.u8() !== KIND_WATERFALL) reader.refuse('kind');
-  const [frame, view] = [reader.u32(), reader.u32()];
-  const state = TRACE_STATES[reader.u8()] ?? reader.refuse('trace state');
+  const numbers = reader.head(KIND_WATERFALL, WATERFALL_HEADER_BYTES);
+  const state = reader.traceState();
   const flags = reader.u8();
   if ((flags & ~FLAGS_KNOWN) !== 0 || reader.u16() !== 0) reader.refuse('flags');
   const [now, first, columnNs] = [reader.i64(), reader.i64(), reader.u64()];
   const [count, sent] = [reader.u32(), reader.u32()];
   const [bins, block, elements] = [reader.u32(), reader.u32(), reader.u32()];
   const [rows, planes, droppedFrames] = [reader.u32(), reader.u32(), reader.u32()];
-  const liveFrom = reader.i64();
+  const liveFrom = reader.timeOrNone();
   if (columnNs === 0n) reader.refuse('column width');
   if (count > MAX_COLUMNS || sent > count) reader.refuse('column count');
   if (block === 0 || Math.ceil(elements / block) !== bins) reader.refuse('picture size');
   const columns = readColumns(reader, { count, sent, bins });
-  if (reader.left !== 0) reader.refuse('trailing bytes');
+  reader.end();
   return {
-    frame, view, state, now, first, columnNs, count, bins, block, elements, rows, planes, droppedFrames, columns,
+    ...numbers, state, now, first, columnNs, count, bins, block, elements, rows, planes, droppedFrames, liveFrom, columns,
     live: (flags & FLAG_LIVE) !== 0, slow: (flags & FLAG_SLOW) !== 0, anew: (flags & FLAG_ANEW) !== 0, short: (flags & FLAG_SHORT) !== 0,
-    liveFrom: liveFrom === NO_TIME ? null : liveFrom,
   };
 }
 
@@ -131,10 +122,10 @@ function readColumns(reader: Reader, { count, sent, bins }: { readonly count: nu
     return { place, present, expected };
   });
   if (filled > MAX_VALUES) reader.refuse('pixel count');
-  reader.need(Math.ceil((filled * 4) / PART_BYTES), PART_BYTES);
+  reader.needPadded(filled * 4);
   const columns = new Map<number, Column>();
   // Copied: a column outlasts its frame.
-  for (const { place, present, expected } of heads) columns.set(place, { present, expected, bins: present > 0 ? singles(reader, bins).slice() : new Float32Array(0) });
-  if (filled % 2 === 1 && reader.u32() !== 0) reader.refuse('padding');
+  for (const { place, present, expected } of heads) columns.set(place, { present, expected, bins: present > 0 ? reader.singles(bins).slice() : new Float32Array(0) });
+  reader.padding(filled * 4);
   return columns;
 }

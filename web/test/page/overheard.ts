@@ -3,7 +3,8 @@
  * already that of the window which was asked for last.
  */
 import type { Page } from 'playwright-core';
-import { decodeViewFrame, MalformedFrame, type ViewFrame } from '../../src/wire/frame';
+import { decodeViewFrame, type ViewFrame } from '../../src/wire/frame';
+import { MalformedFrame } from '../../src/wire/reader';
 import { fields, nanoseconds, number, parseJson, text, type Fields } from '../../src/wire/json';
 
 /** What was said on the newest connection of a page. */

@@ -1,8 +1,9 @@
 import { describe, expect, test } from 'vitest';
 import { encodeView, meanShares, type View } from '../../dev/encode-view.mjs';
 import { meanOf } from '../../src/model/trace';
-import { CODE_UNEXPLAINED, decodeViewFrame, frameNumber, type Reason, type ViewFrame } from '../../src/wire/frame';
-import { goldenFrames, readHex, refusalBy } from './golden';
+import { CODE_UNEXPLAINED, decodeViewFrame, frameNumber, type ViewFrame } from '../../src/wire/frame';
+import type { Reason } from '../../src/wire/reader';
+import { expectNoOtherError, expectRefusedWhenCut, expectRefusedWhenLonger, expectSameBytes, goldenFrames, readHex, refusalBy, stateCode } from './golden';
 
 const FROM = 1_790_000_000_123_456_789n;
 
@@ -50,7 +51,7 @@ describe('view frames', () => {
       if (trace?.body.kind !== 'columns') throw new Error('columns');
       expect(trace.body.pairs).toEqual(pairs);
       expect([0, 1, 2, 3].map((k) => (trace.body.kind === 'columns' ? meanOf(trace.body, k) : 0))).toEqual([0, NaN, expect.closeTo(1, 4), NaN]);
-      for (let length = 0; length < buffer.byteLength; length += 1) expect(refusal(buffer.slice(0, length)), `at ${length}`).toBe('too short');
+      expectRefusedWhenCut(refusal, buffer);
       expect(refusal(changed(buffer.byteLength - 2, (view) => view.setUint16(view.byteLength - 2, 1), buffer))).toBe('means');
     }
   });
@@ -89,15 +90,11 @@ describe('view frames', () => {
   });
 
   test('are refused when cut at any length', () => {
-    const whole = sample();
-    for (let length = 0; length < whole.byteLength; length += 1) expect(refusal(whole.slice(0, length)), `at ${length}`).toBe('too short');
-    expect(refusal(whole)).toBeNull();
+    expectRefusedWhenCut(refusal, sample());
   });
 
   test('are refused with a byte too many', () => {
-    const longer = new Uint8Array(sample().byteLength + 1);
-    longer.set(new Uint8Array(sample()));
-    expect(refusal(longer.buffer)).toBe('trailing bytes');
+    expectRefusedWhenLonger(refusal, sample());
   });
 
   test.each<[Reason, number, (view: DataView) => void]>([
@@ -127,24 +124,16 @@ describe('view frames', () => {
   });
 
   test('never make the decoder throw anything but its own error, whatever the bytes', () => {
-    let seed = 42;
-    const next = (): number => (seed = (Math.imul(seed, 1664525) + 1013904223) >>> 0);
-    for (let round = 0; round < 3000; round += 1) {
-      const bytes = new Uint8Array(sample());
-      for (let i = next() % 6; i >= 0; i -= 1) bytes[next() % bytes.length] = next() & 255;
-      expect(() => refusal(bytes.buffer), `round ${round}`).not.toThrow();
-    }
+    expectNoOtherError(refusal, sample);
   });
 });
 
 const golden = goldenFrames('page');
 
-const hex = (bytes: ArrayBuffer): string => Buffer.from(bytes).toString('hex');
-
 /** The decoded frame as the encoder takes it. */
 function again(frame: ViewFrame): View {
   const traces = frame.traces.map((trace) => ({
-    ...trace, state: ['ok', 'unknown', 'stale', 'ended'].indexOf(trace.state),
+    ...trace, state: stateCode(trace.state),
     gaps: trace.gaps.map((gap) => ({ ...gap, flags: Number(gap.apportioned) + 2 * Number(gap.severalStages) })),
   }));
   return { ...frame, flags: Number(frame.live) + 2 * Number(frame.slow), traces };
@@ -157,6 +146,6 @@ describe('golden frames', () => {
     const frame = decodeViewFrame(bytes);
     expect(frame.traces.length).toBeGreaterThan(0);
     // Written again by the test's own encoder, it must be the same to the byte.
-    expect(hex(encodeView(again(frame)))).toBe(hex(bytes));
+    expectSameBytes(encodeView(again(frame)), bytes);
   });
 });

@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest';
 import { encodeValues } from '../../dev/encode-values.mjs';
-import type { Reason } from '../../src/wire/frame';
+import type { Reason } from '../../src/wire/reader';
 import { decodeValues, isValues, writeValues, type ValueRow } from '../../src/wire/values';
-import { goldenFrames, readHex, refusalBy } from './golden';
+import { expectNoOtherError, expectRefusedWhenCut, expectRefusedWhenLonger, expectSameBytes, goldenFrames, readHex, refusalBy, stateCode } from './golden';
 
 const TIME = 1_790_000_000_123_456_789n;
 const golden = goldenFrames('values');
@@ -36,11 +36,8 @@ describe('newest values', () => {
   });
 
   test('are refused when cut at any length, or with a byte too many', () => {
-    const whole = table();
-    for (let length = 0; length < whole.byteLength; length += 1) expect(refusal(whole.slice(0, length)), `at ${length}`).toBe('too short');
-    const longer = new Uint8Array(whole.byteLength + 1);
-    longer.set(new Uint8Array(whole));
-    expect(refusal(longer.buffer)).toBe('trailing bytes');
+    expectRefusedWhenCut(refusal, table());
+    expectRefusedWhenLonger(refusal, table());
   });
 
   // The rows begin at 32, 80, 152 and 200.
@@ -65,13 +62,7 @@ describe('newest values', () => {
   });
 
   test('never make the decoder throw anything but its own error, whatever the bytes', () => {
-    let seed = 42;
-    const next = (): number => (seed = (Math.imul(seed, 1664525) + 1013904223) >>> 0);
-    for (let round = 0; round < 3000; round += 1) {
-      const bytes = new Uint8Array(table());
-      for (let i = next() % 6; i >= 0; i -= 1) bytes[next() % bytes.length] = next() & 255;
-      expect(() => refusal(bytes.buffer), `round ${round}`).not.toThrow();
-    }
+    expectNoOtherError(refusal, table);
   });
 
   test('are asked for with all digits of a time', () => {
@@ -83,7 +74,7 @@ describe('newest values', () => {
 
 describe('golden values', () => {
   const again = ({ index, state, sample }: ValueRow, form: number): Parameters<typeof encodeValues>[0]['rows'][number] => {
-    const at = ['ok', 'unknown', 'stale', 'ended'].indexOf(state);
+    const at = stateCode(state);
     if (sample === null) return { index, state: at, sample };
     const lostValues = sample.values.reduce<number>((bits, value, k) => (value === null ? bits + 2 ** k : bits), 0);
     return { index, state: at, sample: { ...sample, form, lostValues, values: sample.values.map((value) => value ?? 0) } };
@@ -94,6 +85,6 @@ describe('golden values', () => {
     const frame = decodeValues(bytes);
     const forms = name.includes('held') ? [6] : [1, 1, 2, 3, 4, 5, 1, 0];
     const written = encodeValues({ ...frame, flags: Number(frame.live) + 2 * Number(frame.whole), rows: frame.rows.map((row, k) => again(row, forms[k] ?? 0)) });
-    expect(Buffer.from(written).toString('hex')).toBe(Buffer.from(bytes).toString('hex'));
+    expectSameBytes(written, bytes);
   });
 });

@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest';
 import { encodeWaterfall } from '../../dev/encode-waterfall.mjs';
-import type { Reason } from '../../src/wire/frame';
+import type { Reason } from '../../src/wire/reader';
 import { decodeWaterfall, isWaterfall, MAX_VALUES, writeWaterfall, type WaterfallFrame } from '../../src/wire/waterfall';
-import { goldenFrames, readHex, refusalBy } from './golden';
+import { expectNoOtherError, expectRefusedWhenCut, expectRefusedWhenLonger, expectSameBytes, goldenFrames, readHex, refusalBy, stateCode } from './golden';
 
 const TIME = 1_790_000_000_123_456_789n;
 const golden = goldenFrames('waterfall');
@@ -33,11 +33,8 @@ describe('waterfalls', () => {
   });
 
   test('are refused when cut at any length, or with a byte too many', () => {
-    const whole = sample();
-    for (let length = 0; length < whole.byteLength; length += 1) expect(refusal(whole.slice(0, length)), `at ${length}`).toBe('too short');
-    const longer = new Uint8Array(whole.byteLength + 1);
-    longer.set(new Uint8Array(whole));
-    expect(refusal(longer.buffer)).toBe('trailing bytes');
+    expectRefusedWhenCut(refusal, sample());
+    expectRefusedWhenLonger(refusal, sample());
   });
 
   test.each<[Reason, number, (view: DataView) => void]>([
@@ -70,13 +67,7 @@ describe('waterfalls', () => {
   });
 
   test('never make the decoder throw anything but its own error, whatever the bytes', () => {
-    let seed = 42;
-    const next = (): number => (seed = (Math.imul(seed, 1664525) + 1013904223) >>> 0);
-    for (let round = 0; round < 3000; round += 1) {
-      const bytes = new Uint8Array(sample());
-      for (let i = next() % 6; i >= 0; i -= 1) bytes[next() % bytes.length] = next() & 255;
-      expect(() => refusal(bytes.buffer), `round ${round}`).not.toThrow();
-    }
+    expectNoOtherError(refusal, sample);
   });
 
   test('are asked for with all digits of a time', () => {
@@ -92,9 +83,9 @@ describe('golden waterfalls', () => {
     const bytes = readHex(name);
     const frame = decodeWaterfall(bytes);
     const again = encodeWaterfall({
-      ...frame, state: ['ok', 'unknown', 'stale', 'ended'].indexOf(frame.state),
+      ...frame, state: stateCode(frame.state),
       flags: Number(frame.live) + 2 * Number(frame.slow) + 4 * Number(frame.anew) + 8 * Number(frame.short),
     });
-    expect(Buffer.from(again).toString('hex')).toBe(Buffer.from(bytes).toString('hex'));
+    expectSameBytes(again, bytes);
   });
 });
