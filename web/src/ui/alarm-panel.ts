@@ -5,7 +5,7 @@ import { badgeOf } from '../model/alarms';
 import type { Plot } from '../model/layout';
 import { AlarmRows, type AlarmContext } from './alarm-rows';
 import { setAttribute, setText } from './dom';
-import type { PlotListener, Shared } from './plot-panel';
+import type { PlotListener, Shared } from './panel';
 import { TextPanel } from './text-panel';
 
 /** A panel of alarms. */
@@ -15,7 +15,7 @@ export class AlarmPanel extends TextPanel {
 
   /** `onNews`: it is to be drawn. */
   constructor(view: number, plot: Plot, listener: PlotListener, shared: () => Shared, readonly context: AlarmContext, onNews: () => void) {
-    super(view, plot, listener, shared, []);
+    super(view, plot, listener, shared);
     this.#rows = new AlarmRows(context);
     this.title.textContent = 'Alarms';
     this.element.setAttribute('aria-label', 'Alarms');
@@ -26,7 +26,7 @@ export class AlarmPanel extends TextPanel {
     });
   }
 
-  render(): boolean {
+  override render(): boolean {
     if (!this.dirty) return false;
     this.dirty = false;
     const badge = badgeOf(this.context.board.all);

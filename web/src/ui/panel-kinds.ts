@@ -7,8 +7,8 @@ import type { Cursors } from '../model/stretch';
 import type { Stream } from '../wire/messages';
 import { AlarmPanel } from './alarm-panel';
 import type { AlarmContext } from './alarm-rows';
-import type { Panel } from './panel';
-import { PlotPanel, type Shared } from './plot-panel';
+import type { Panel, Shared } from './panel';
+import { PlotPanel } from './plot-panel';
 import { SamplePanel, type SamplePanelListener } from './sample-panel';
 import { TablePanel } from './table-panel';
 

@@ -6,14 +6,13 @@
 import { Chart, type ChartAxis, type Scene } from '../chart';
 import { traceColours } from '../model/colour';
 import { bandAt, gapsText, plotGaps, type Band, type PlotGap } from '../model/gaps';
-import { GRID_COLUMNS, type Plot } from '../model/layout';
+import type { Plot } from '../model/layout';
 import type { Limit } from '../model/limits';
 import { decimalsFor, displayUnit, inUnit } from '../model/quantity';
 import { nextAuto, type AutoRange, type AxisMode, type Range } from '../model/scale';
-import { secondsText, type RunMark } from '../model/run-marks';
-import type { Mark } from '../model/steering-marks';
-import { clock, full, pixelDigits, type Zone } from '../model/time';
-import { isShown, stretchOf, type CursorName, type Cursors } from '../model/stretch';
+import { secondsText } from '../model/run-marks';
+import { clock, full, pixelDigits } from '../model/time';
+import { isShown, stretchOf, type Cursors } from '../model/stretch';
 import { axesOf, thinning, titlesOf } from '../model/titles';
 import { enclose, extremes, meanAt, valuesAt, type Extremes } from '../model/trace';
 import type { TimeWindow } from '../model/window';
@@ -26,59 +25,18 @@ import { CursorLines } from './cursor-lines';
 import { el, iconButton, setAttribute, setText } from './dom';
 import { listenGestures } from './gestures';
 import type { Measured } from './measure-panel';
+import { Panel, UNIT_RANGE, type PlotListener, type Shared } from './panel';
 import { Readouts, type Readout } from './readouts';
 import { RunMarks } from './run-marks';
 import { SteeringMarks } from './steering-marks';
-import type { Palette } from './theme';
-
-/** State shared by all plots of the page. */
-export interface Shared {
-  readonly window: TimeWindow;
-  readonly zone: Zone;
-  readonly palette: Palette;
-  /** Right edge of a following window, until a frame gives it exactly. */
-  readonly edge: bigint;
-  /** Changes of apps. */
-  readonly marks: readonly Mark[];
-  /** Starts and ends of runs, and the start that time is counted from. */
-  readonly runs: { readonly marks: readonly RunMark[]; readonly zero: bigint | null };
-  /** Limits of watched channels, by `stream:channel`. */
-  readonly limits: ReadonlyMap<string, readonly Limit[]>;
-}
-
-/** Receiver of the events. */
-export interface PlotListener {
-  onActivate(): void;
-  onPan(shareOfWidth: number): void;
-  onZoom(factor: number, share: number): void;
-  /** The pointer is at this share of the width, or gone. */
-  onCursor(share: number | null): void;
-  /** The two cursors are to be placed, or taken away. */
-  onCursors(): void;
-  /** One of the two cursors was dragged to this share of the width. */
-  onDragCursor(name: CursorName, share: number): void;
-  onGap(gap: PlotGap | null, at: { readonly x: number; readonly y: number }): void;
-  onAxis(mode: AxisMode): void;
-  onRemoveTrace(index: number): void;
-  onSingle(): void;
-  onExport(): void;
-  onClose(): void;
-}
 
 /** Maximum distance of the pointer from a gap. */
 const REACH_PX = 4;
 /** More traces than this are not listed at the cursor, and are counted in the header. */
 const CURSOR_TRACES = 8;
-/** A plot lower than this, or narrower, has no room for large figures. */
-const COMPACT_PX = { height: 190, width: 480 };
 
 /** A plot on the page. */
-export class PlotPanel {
-  readonly element: HTMLElement;
-  /** Box of the chart. */
-  readonly body = el('div', { class: 'plot-body' });
-  readonly #title = el('h2', { class: 'plot-title' });
-  readonly #note = el('span', { class: 'plot-note' });
+export class PlotPanel extends Panel {
   readonly #readouts = new Readouts();
   readonly #axisControl: AxisControl;
   readonly #units = [el('span', { class: 'axis-unit' }), el('span', { class: 'axis-unit axis-unit-right' })] as const;
@@ -88,24 +46,20 @@ export class PlotPanel {
   readonly #tag = el('div', { class: 'cursor-tag', hidden: true });
   readonly #chart: Chart;
   readonly #lines: CursorLines;
-  #plot: Plot;
   #unitsOfTraces: readonly string[] = [];
   #frame: ViewFrame | null = null;
   #gaps: readonly PlotGap[] = [];
   #auto: readonly (AutoRange | null)[] = [null, null];
   #axes: readonly ChartAxis[] = [];
   #shown: Shown = { from: 0n, spanNs: 1n };
-  #dirty = true;
 
-  constructor(
-    readonly view: number,
-    plot: Plot,
-    readonly listener: PlotListener,
-    readonly shared: () => Shared,
-  ) {
-    this.#plot = plot;
+  constructor(view: number, plot: Plot, listener: PlotListener, shared: () => Shared) {
+    super(view, plot, listener, shared, { bodyClass: 'plot-body', alone: 'm, double click' });
     this.#axisControl = new AxisControl(() => this.leftRange, listener.onAxis);
-    this.element = this.#build();
+    this.tools.before(this.#readouts.element);
+    this.tools.prepend(this.#axisControl.element,
+      iconButton('cursors', 'Two cursors (c)', () => listener.onCursors()),
+      iconButton('export', 'Export (e)', () => listener.onExport()));
     this.#chart = new Chart(this.body, { width: 300, height: 150 }, shared().palette.chart);
     this.#lines = new CursorLines(this.body, (name, share) => listener.onDragCursor(name, share));
     this.body.append(...this.#units, this.#runs.element, this.#marks.element, this.#line, this.#tag);
@@ -118,31 +72,26 @@ export class PlotPanel {
     this.setPlot(plot, []);
   }
 
-  /** Width of the data in CSS pixels: the columns a view asks for. */
-  get widthPx(): number {
+  override get widthPx(): number {
     return Math.max(1, Math.round(this.#chart.box().width));
   }
 
-  /** The gaps in view, by time. */
-  get gaps(): readonly PlotGap[] {
+  override get gaps(): readonly PlotGap[] {
     return this.#gaps;
   }
 
-  /** The stretch of time drawn last. */
-  get shown(): Shown {
+  override get shown(): Shown {
     return this.#shown;
   }
 
-  /** The range of the left axis as drawn last. */
-  get leftRange(): Range {
-    return this.#axes[0]?.range ?? { low: 0, high: 1 };
+  override get leftRange(): Range {
+    return this.#axes[0]?.range ?? UNIT_RANGE;
   }
 
-  /** Changes what is plotted. */
-  setPlot(plot: Plot, units: readonly string[]): void {
-    const sameTraces = this.#plot.traces === plot.traces && this.#readouts.element.childElementCount > 0;
-    if (sameTraces && this.#plot === plot && units.join('\n') === this.#unitsOfTraces.join('\n')) return;
-    this.#plot = plot;
+  override setPlot(plot: Plot, units: readonly string[]): void {
+    const sameTraces = this.plot.traces === plot.traces && this.#readouts.element.childElementCount > 0;
+    if (sameTraces && this.plot === plot && units.join('\n') === this.#unitsOfTraces.join('\n')) return;
+    this.plot = plot;
     this.#unitsOfTraces = units;
     this.#axisControl.show(plot.axis);
     if (!sameTraces) this.#retitle();
@@ -152,45 +101,36 @@ export class PlotPanel {
   /** Takes a new frame; drawn at the next {@link render}. */
   setFrame(frame: ViewFrame): void {
     this.#frame = frame;
-    this.#gaps = plotGaps(frame, this.#plot.traces);
-    this.#dirty = true;
+    this.#gaps = plotGaps(frame, this.plot.traces);
+    this.dirty = true;
   }
 
-  /** Something outside changed: window, theme, size. */
-  invalidate(): void {
-    this.#dirty = true;
-  }
-
-  /** Applies the theme that holds now. */
-  retheme(): void {
+  override retheme(): void {
     this.#chart.setTheme(this.shared().palette.chart);
     this.#colour();
-    this.#dirty = true;
+    this.dirty = true;
   }
 
-  /** Fits the chart to its box; returns whether its width changed. */
-  fit(): boolean {
-    const { clientWidth: width, clientHeight: height } = this.body;
-    if (width < 40 || height < 40) return false;
+  override fit(): boolean {
+    const room = this.room();
+    if (room === null) return false;
     const before = this.widthPx;
-    this.#chart.resize({ width, height });
-    const { height: whole } = this.element.getBoundingClientRect();
-    setAttribute(this.element, 'data-compact', whole < COMPACT_PX.height || width < COMPACT_PX.width ? '' : null);
-    this.#dirty = true;
+    this.#chart.resize(room);
+    this.markCompact(room.width);
+    this.dirty = true;
     return this.widthPx !== before;
   }
 
-  /** Draws if anything has changed since the last time; returns whether it did. */
-  render(nowMs: number): boolean {
-    if (!this.#dirty) return false;
-    this.#dirty = false;
+  override render(nowMs: number): boolean {
+    if (!this.dirty) return false;
+    this.dirty = false;
     const { window, zone, palette, edge, marks, runs, limits } = this.shared();
     this.#shown = this.#shownNow(window, edge);
     this.#axes = this.#axesNow(nowMs);
-    const colours = traceColours(this.#plot.traces);
+    const colours = traceColours(this.plot.traces);
     const { axis } = axesOf(this.#unitsOfTraces);
     const states = new Map(this.#frame?.traces.map((trace) => [trace.index, trace.state]));
-    const pens = this.#plot.traces.map((_, i) => ({
+    const pens = this.plot.traces.map((_, i) => ({
       colour: palette.traces[colours[i] ?? 0] ?? '',
       widthPx: palette.chart.linePx,
       // What does not go on fades where time goes on; the past is as good as it was.
@@ -205,8 +145,7 @@ export class PlotPanel {
     return true;
   }
 
-  /** Shows the shared cursor at a share of the width, or takes it away; while following, time passes under it. */
-  showCursor(share: number | null): void {
+  override showCursor(share: number | null): void {
     this.#line.hidden = share === null;
     this.#tag.hidden = share === null;
     if (share === null) return;
@@ -220,22 +159,20 @@ export class PlotPanel {
     this.#tag.style.transform = `translate(${box.left + x + (left ? -8 : 8)}px, ${box.top + 6}px)${left ? ' translateX(-100%)' : ''}`;
   }
 
-  /** Shows the two cursors where they are in time, or takes them away. */
-  showCursors(cursors: Cursors | null): void {
+  override showCursors(cursors: Cursors | null): void {
     this.#lines.show(cursors, this.#shown, this.#chart.box());
   }
 
-  /** Returns what each trace does between the cursors. */
-  measured(cursors: Cursors): readonly Measured[] {
+  override measured(cursors: Cursors): readonly Measured[] {
     const { palette } = this.shared();
-    const colours = traceColours(this.#plot.traces);
+    const colours = traceColours(this.plot.traces);
     const { axis } = axesOf(this.#unitsOfTraces);
-    const { path, labels } = titlesOf(this.#plot.traces);
+    const { path, labels } = titlesOf(this.plot.traces);
     const frame = this.#frame;
-    return this.#plot.traces.map((request, i) => {
+    return this.plot.traces.map((request, i) => {
       const trace = frame?.traces.find(({ index }) => index === i);
-      const { low, high } = this.#axes[axis[i] ?? 0]?.range ?? { low: 0, high: 1 };
-      const one = new Set(this.#plot.traces.map(({ stream }) => stream)).size === 1;
+      const { low, high } = this.#axes[axis[i] ?? 0]?.range ?? UNIT_RANGE;
+      const one = new Set(this.plot.traces.map(({ stream }) => stream)).size === 1;
       return {
         path: one ? `${request.stream} ` : path,
         label: labels[i] ?? request.channel,
@@ -247,8 +184,7 @@ export class PlotPanel {
     });
   }
 
-  /** Returns the position of a gap on the page, for a card beside it. */
-  gapPlace(gap: PlotGap): { readonly x: number; readonly y: number } {
+  override gapPlace(gap: PlotGap): { readonly x: number; readonly y: number } {
     const box = this.#chart.box();
     const outer = this.body.getBoundingClientRect();
     const middle = Number((gap.from + gap.to) / 2n - this.#shown.from) / Number(this.#shown.spanNs);
@@ -256,58 +192,31 @@ export class PlotPanel {
     return { x: outer.left + box.left + share * box.width, y: outer.top + box.top + box.height * 0.4 };
   }
 
-  /** Returns the plot as it was drawn last, for a picture. */
-  picture(): PlotPicture | null {
+  override picture(): PlotPicture | null {
     const canvas = this.body.querySelector('canvas');
     if (canvas === null) return null;
-    const { path, name, labels } = titlesOf(this.#plot.traces);
+    const { path, name, labels } = titlesOf(this.plot.traces);
     const { palette } = this.shared();
-    const colours = traceColours(this.#plot.traces);
+    const colours = traceColours(this.plot.traces);
     const { left, top, width, height } = this.body.getBoundingClientRect();
     return {
       box: { left, top, width, height }, canvas, title: `${path}${name}`,
-      note: [this.#note.textContent ?? '', gapsText(this.#gaps)].filter((part) => part !== '').join(' · '),
+      note: [this.note.textContent ?? '', gapsText(this.#gaps)].filter((part) => part !== '').join(' · '),
       units: this.#axes.map((_, i) => this.#chart.scale(i).head),
       legend: labels.map((label, i) => ({ label, colour: palette.traces[colours[i] ?? 0] ?? '' })),
     };
   }
 
-  /** Marks the plot that keys act on. */
-  setActive(active: boolean): void {
-    setAttribute(this.element, 'data-active', active ? '' : null);
-  }
-
-  /** Places the plot in the grid. */
-  setSize(columns: number, rows: number): void {
-    this.element.style.gridColumn = `span ${Math.min(columns, GRID_COLUMNS)}`;
-    this.element.style.gridRow = `span ${rows}`;
-  }
-
-  /** Takes the plot off the page. */
-  destroy(): void {
+  override destroy(): void {
     this.#chart.destroy();
-    this.element.remove();
-  }
-
-  #build(): HTMLElement {
-    const tools = el('div', { class: 'plot-tools' },
-      this.#axisControl.element,
-      iconButton('cursors', 'Two cursors (c)', () => this.listener.onCursors()),
-      iconButton('export', 'Export (e)', () => this.listener.onExport()),
-      iconButton('single', 'This plot alone (m, double click)', () => this.listener.onSingle()),
-      iconButton('close', 'Close the plot (x)', () => this.listener.onClose()));
-    const header = el('header', { class: 'plot-header' }, el('div', { class: 'plot-words' }, this.#title, this.#note), this.#readouts.element, tools);
-    const section = el('section', { class: 'plot', tabindex: '0', 'data-view': String(this.view) }, header, this.body, el('div', { class: 'resize', 'aria-hidden': 'true' }));
-    section.addEventListener('pointerdown', () => this.listener.onActivate());
-    section.addEventListener('focus', () => this.listener.onActivate());
-    return section;
+    super.destroy();
   }
 
   #retitle(): void {
-    const { path, name, labels } = titlesOf(this.#plot.traces);
-    this.#title.replaceChildren(el('span', { class: 'plot-path', text: path }), name);
+    const { path, name, labels } = titlesOf(this.plot.traces);
+    this.title.replaceChildren(el('span', { class: 'plot-path', text: path }), name);
     this.element.setAttribute('aria-label', `Plot of ${path}${name}`);
-    this.#title.title = [...new Set(this.#plot.traces.map((trace) => trace.stream))].join('\n');
+    this.title.title = [...new Set(this.plot.traces.map((trace) => trace.stream))].join('\n');
     this.#readouts.reset(labels, (index) => this.listener.onRemoveTrace(index));
     this.#auto = [null, null];
     // A frame of other traces would be drawn under the wrong names.
@@ -318,7 +227,7 @@ export class PlotPanel {
 
   #colour(): void {
     const { palette } = this.shared();
-    this.#readouts.colour(traceColours(this.#plot.traces).map((colour) => palette.traces[colour] ?? ''));
+    this.#readouts.colour(traceColours(this.plot.traces).map((colour) => palette.traces[colour] ?? ''));
   }
 
   /** While following, the frame gives the right edge; otherwise the window does, even before its frame has arrived. */
@@ -330,7 +239,7 @@ export class PlotPanel {
 
   #axesNow(nowMs: number): readonly ChartAxis[] {
     const { units, axis } = axesOf(this.#unitsOfTraces);
-    const { axis: mode } = this.#plot;
+    const { axis: mode } = this.plot;
     this.#auto = this.#auto.map((last, i) => (mode.kind === 'auto' || last === null ? this.#nextAuto(last, i, axis, nowMs) : last));
     const count = Math.max(1, units.length);
     return Array.from({ length: count }, (_, i) => ({ unit: units[i] ?? '', range: this.#rangeOf(i, mode) }));
@@ -338,7 +247,7 @@ export class PlotPanel {
 
   /** Limits of the traces of each axis. */
   #limits(all: ReadonlyMap<string, readonly Limit[]>, axis: readonly number[]): readonly (readonly Limit[])[] {
-    const of = (index: number): readonly Limit[] => this.#plot.traces.flatMap(({ stream, channel }, i) => (axis[i] === index ? all.get(`${stream}:${channel}`) ?? [] : []));
+    const of = (index: number): readonly Limit[] => this.plot.traces.flatMap(({ stream, channel }, i) => (axis[i] === index ? all.get(`${stream}:${channel}`) ?? [] : []));
     return this.#axes.map((_, index) => of(index));
   }
 
@@ -352,7 +261,7 @@ export class PlotPanel {
 
   #rangeOf(index: number, mode: AxisMode): Range {
     if (index === 0 && mode.kind !== 'auto') return mode.range;
-    return this.#auto[index]?.range ?? { low: 0, high: 1 };
+    return this.#auto[index]?.range ?? UNIT_RANGE;
   }
 
   #write(axis: readonly number[], nowMs: number): void {
@@ -361,12 +270,12 @@ export class PlotPanel {
     setAttribute(this.element, 'data-axes', String(this.#axes.length));
     if (frame === null) return;
     const densest = Math.max(0, ...frame.traces.map((trace) => trace.samplesPerColumn));
-    const crowd = this.#plot.traces.length > CURSOR_TRACES ? `${this.#plot.traces.length} traces` : '';
+    const crowd = this.plot.traces.length > CURSOR_TRACES ? `${this.plot.traces.length} traces` : '';
     const empty = frame.traces.every((trace) => Number.isNaN(extremes(trace).low));
     const note = [crowd, empty ? 'no samples in this window' : thinning(densest, frame.slow)].filter((part) => part !== '').join(' · ');
-    setText(this.#note, note);
-    setAttribute(this.#note, 'title', note === '' ? null : note);
-    const readouts = this.#plot.traces.map((_, i) => {
+    setText(this.note, note);
+    setAttribute(this.note, 'title', note === '' ? null : note);
+    const readouts = this.plot.traces.map((_, i) => {
       const used = axis[i] ?? 0;
       const { value: display, head } = this.#chart.scale(used);
       const range = this.#axes[used]?.range;
@@ -381,7 +290,7 @@ export class PlotPanel {
     const digits = pixelDigits(this.#shown.spanNs, this.widthPx);
     const since = zero === null ? '' : `t = ${secondsText(at - zero, digits)} · `;
     const head = el('div', { class: 'cursor-time', text: `${since}${clock(at, zone, digits)}`, title: full(at, zone) });
-    const colours = traceColours(this.#plot.traces);
+    const colours = traceColours(this.plot.traces);
     const { axis } = axesOf(this.#unitsOfTraces);
     const rows = (this.#frame?.traces ?? []).slice(0, CURSOR_TRACES).map((trace) => {
       const text = this.#valueText(trace.index, axis[trace.index] ?? 0, at);

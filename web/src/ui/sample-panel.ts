@@ -6,8 +6,7 @@
  * `paint/waterfall.ts`.
  */
 import { traceColours } from '../model/colour';
-import type { PlotGap } from '../model/gaps';
-import { GRID_COLUMNS, type LogAxes, type Plot } from '../model/layout';
+import type { LogAxes, Plot } from '../model/layout';
 import { binHz, channelOf, decadeRange, elementsText, peakOf, placeAt, shareOf, valueAt, widened, within, type Box, type Place } from '../model/picture';
 import { decimalsFor, displayUnit, duration, inUnit, short, significant } from '../model/quantity';
 import { nextAuto, type AutoRange, type Range } from '../model/scale';
@@ -16,19 +15,17 @@ import { clock, full } from '../model/time';
 import { titlesOf } from '../model/titles';
 import { DECIBELS, decibels, finiteEnds, Waterfall, type Cell } from '../model/waterfall';
 import type { TimeWindow } from '../model/window';
-import type { Shown } from '../paint/area';
 import { ImagePainter } from '../paint/image';
 import type { PlotPicture } from '../paint/sheet';
 import { paintSpectrum, spectrumBox } from '../paint/spectrum';
 import { paintWaterfall, waterfallBox } from '../paint/waterfall';
-import type { Stream } from '../wire/messages';
+import { MAX_COLUMNS } from '../wire/frame';
+import type { Stream, TraceRequest } from '../wire/messages';
 import { MAX_PIXELS, type PictureFrame, type PictureRequest, type Sample } from '../wire/picture';
 import { type WaterfallFrame, type WaterfallRequest } from '../wire/waterfall';
 import { AxisControl } from './axis-control';
-import { el, iconButton, setAttribute, setText } from './dom';
-import type { Measured } from './measure-panel';
-import type { Panel } from './panel';
-import type { PlotListener, Shared } from './plot-panel';
+import { el, setAttribute, setText } from './dom';
+import { Panel, UNIT_RANGE, type PlotListener, type Shared } from './panel';
 import { RunMarks } from './run-marks';
 
 /** Receiver of the events: those of a plot, and a change of its logarithmic axes. */
@@ -36,27 +33,21 @@ export interface SamplePanelListener extends PlotListener {
   onLog(log: LogAxes): void;
 }
 
+/** In place of a plot's first trace. */
+const NOTHING: TraceRequest = { stream: '', channel: '' };
 /** Lines of one spectrum. */
 const MOST_LINES = 8;
 /** Bins of a waterfall at least, however low it is. */
 const LEAST_BINS = 64;
 /** Shares of a waterfall's width that one press of an arrow key moves by. */
 const STEPS = 1_200;
-/** A plot lower than this, or narrower, has no room for large figures. */
-const COMPACT_PX = { height: 190, width: 480 };
 /** One press of an arrow key with shift moves by so many pixels of the sample. */
 const STRIDE = 10;
 
-/** Range of an axis before the first number. */
-const UNIT_RANGE: Range = { low: 0, high: 1 };
-
 /** A plot of whole samples. */
-export class SamplePanel implements Panel {
-  readonly element: HTMLElement;
-  readonly body = el('div', { class: 'plot-body sample-body' });
+export class SamplePanel extends Panel {
+  declare readonly listener: SamplePanelListener;
   readonly #canvas = el('canvas', { class: 'sample-canvas', tabindex: '0', role: 'img' });
-  readonly #title = el('h2', { class: 'plot-title' });
-  readonly #note = el('span', { class: 'plot-note' });
   readonly #value = el('div', { class: 'sample-value' });
   readonly #empty = el('p', { class: 'sample-empty', hidden: true });
   readonly #axisControl: AxisControl;
@@ -64,56 +55,33 @@ export class SamplePanel implements Panel {
   readonly #runs = new RunMarks();
   readonly #small = document.createElement('canvas');
   #waterfall = new Waterfall();
-  #plot: Plot;
   #frame: PictureFrame | null = null;
   #auto: AutoRange | null = null;
-  #range: Range = { low: 0, high: 1 };
+  #range = UNIT_RANGE;
   #box: Box = { x: 0, y: 0, width: 1, height: 1 };
   /** The place looked at as shares of height and width, so that it stays where it is when the sample is reduced otherwise. */
   #at: { readonly down: number; readonly across: number } = { down: 0.5, across: 0.5 };
   #pointed = false;
-  #dirty = true;
 
-  constructor(
-    readonly view: number,
-    plot: Plot,
-    readonly listener: SamplePanelListener,
-    readonly shared: () => Shared,
-    readonly catalogue: () => ReadonlyMap<string, Stream>,
-  ) {
-    this.#plot = plot;
+  constructor(view: number, plot: Plot, listener: SamplePanelListener, shared: () => Shared, readonly catalogue: () => ReadonlyMap<string, Stream>) {
+    super(view, plot, listener, shared, { bodyClass: 'plot-body sample-body', alone: 'm, double click' });
     this.#axisControl = new AxisControl(() => this.#range, listener.onAxis, plot.panel === 'spectrum' ? 'y' : 'colours');
-    this.element = this.#build();
+    this.tools.before(this.#value);
+    this.tools.prepend(this.#axisControl.element, ...(plot.panel === 'spectrum' ? [this.#logButton('x'), this.#logButton('y')] : plot.panel === 'waterfall' ? [this.#logButton('y', 'dB')] : []));
     this.body.append(this.#canvas, this.#runs.element, this.#empty);
     this.#listen();
     this.#axisControl.show(plot.axis);
     this.#retitle();
   }
 
-  get widthPx(): number {
-    return Math.max(1, this.body.clientWidth);
-  }
-
-  /** Holes are drawn in trends. */
-  get gaps(): readonly PlotGap[] {
-    return [];
-  }
-
-  get shown(): Shown {
-    const { window, edge } = this.shared();
-    return { from: (window.endNs ?? edge) - window.spanNs, spanNs: window.spanNs };
-  }
-
-  get leftRange(): Range {
+  override get leftRange(): Range {
     return this.#range;
   }
 
   /** Returns what to ask for: no more pixels than the screen has for them. */
   request({ endNs }: TimeWindow): PictureRequest {
-    const [trace = { stream: '', channel: '' }] = this.#plot.traces;
-    const ratio = window.devicePixelRatio || 1;
-    const pixels = (css: number): number => Math.max(1, Math.min(16_384, Math.round(css * ratio)));
-    const isImage = this.#plot.panel === 'image';
+    const [trace = NOTHING] = this.plot.traces;
+    const isImage = this.plot.panel === 'image';
     const heightPx = isImage ? pixels(this.body.clientHeight) : MOST_LINES;
     const widthPx = Math.min(pixels(this.body.clientWidth), Math.floor(MAX_PIXELS / heightPx));
     return { view: this.view, trace, plane: 0, widthPx, heightPx, endNs, reduction: isImage ? 'mean' : 'max' };
@@ -121,17 +89,15 @@ export class SamplePanel implements Panel {
 
   /** Returns what to ask for as a waterfall: a column for each pixel, and no more bins than there are pixels twice. */
   waterfallRequest({ spanNs, endNs }: TimeWindow): WaterfallRequest {
-    const [trace = { stream: '', channel: '' }] = this.#plot.traces;
-    const ratio = window.devicePixelRatio || 1;
-    const columns = Math.max(1, Math.min(16_384, Math.round(this.body.clientWidth * ratio)));
-    const bins = Math.max(LEAST_BINS, Math.min(16_384, Math.round(2 * this.body.clientHeight * ratio)));
-    return { view: this.view, trace, plane: 0, columns, bins, spanNs, endNs };
+    const [trace = NOTHING] = this.plot.traces;
+    const bins = Math.max(LEAST_BINS, pixels(2 * this.body.clientHeight));
+    return { view: this.view, trace, plane: 0, columns: pixels(this.body.clientWidth), bins, spanNs, endNs };
   }
 
-  setPlot(plot: Plot, _units: readonly string[]): void {
-    const sameTraces = this.#plot.traces === plot.traces;
-    if (sameTraces && this.#plot === plot) return;
-    this.#plot = plot;
+  override setPlot(plot: Plot, _units: readonly string[]): void {
+    const sameTraces = this.plot.traces === plot.traces;
+    if (sameTraces && this.plot === plot) return;
+    this.plot = plot;
     this.#axisControl.show(plot.axis);
     if (!sameTraces) this.#retitle();
     this.invalidate();
@@ -140,39 +106,31 @@ export class SamplePanel implements Panel {
   /** Takes a new frame; drawn at the next {@link render}. */
   setPicture(frame: PictureFrame): void {
     this.#frame = frame;
-    this.#dirty = true;
+    this.dirty = true;
   }
 
   /** Takes new columns of a waterfall; returns whether they fit those before them. */
   setWaterfall(frame: WaterfallFrame): boolean {
-    this.#dirty = true;
+    this.dirty = true;
     return this.#waterfall.take(frame);
   }
 
-  invalidate(): void {
-    this.#dirty = true;
-  }
-
-  retheme(): void {
-    this.#dirty = true;
-  }
-
-  fit(): boolean {
-    const { clientWidth: width, clientHeight: height } = this.body;
-    if (width < 40 || height < 40) return false;
+  override fit(): boolean {
+    const room = this.room();
+    if (room === null) return false;
     const ratio = window.devicePixelRatio || 1;
-    const [wide, high] = [Math.round(width * ratio), Math.round(height * ratio)];
-    setAttribute(this.element, 'data-compact', this.element.getBoundingClientRect().height < COMPACT_PX.height || width < COMPACT_PX.width ? '' : null);
+    const [wide, high] = [Math.round(room.width * ratio), Math.round(room.height * ratio)];
+    this.markCompact(room.width);
     if (this.#canvas.width === wide && this.#canvas.height === high) return false;
     this.#canvas.width = wide;
     this.#canvas.height = high;
-    this.#dirty = true;
+    this.dirty = true;
     return true;
   }
 
-  render(nowMs: number): boolean {
-    if (!this.#dirty) return false;
-    this.#dirty = false;
+  override render(nowMs: number): boolean {
+    if (!this.dirty) return false;
+    this.dirty = false;
     const pen = this.#canvas.getContext('2d');
     const sample = this.#frame?.sample ?? null;
     if (pen === null) return false;
@@ -180,74 +138,35 @@ export class SamplePanel implements Panel {
     pen.setTransform(1, 0, 0, 1, 0, 0);
     pen.clearRect(0, 0, this.#canvas.width, this.#canvas.height);
     pen.setTransform(ratio, 0, 0, ratio, 0, 0);
-    if (this.#plot.panel === 'waterfall') {
+    if (this.plot.panel === 'waterfall') {
       if (this.#writeWaterfall()) this.#paintWaterfall(pen, nowMs);
       return true;
     }
     this.#write(sample);
     if (sample === null) return true;
-    if (this.#plot.panel === 'image') this.#paintImage(pen, sample, nowMs);
+    if (this.plot.panel === 'image') this.#paintImage(pen, sample, nowMs);
     else this.#paintSpectrum(pen, sample, nowMs);
     return true;
   }
 
   /** The sample as it was drawn last, for a picture; its canvas has axes and units of its own. */
-  picture(): PlotPicture | null {
-    const { path, name, labels } = titlesOf(this.#plot.traces);
+  override picture(): PlotPicture | null {
+    const { path, name, labels } = titlesOf(this.plot.traces);
     const { left, top, width, height } = this.body.getBoundingClientRect();
     const title = `${path}${name} ${labels[0] ?? ''}`.trim();
-    return { box: { left, top, width, height }, canvas: this.#canvas, title, note: this.#note.textContent ?? '', units: [], legend: [] };
-  }
-
-  /** The cursor of trends is a time. */
-  showCursor(_share: number | null): void {}
-
-  showCursors(): void {}
-
-  measured(): readonly Measured[] {
-    return [];
-  }
-
-  gapPlace(_gap: PlotGap): { readonly x: number; readonly y: number } {
-    const { left, top } = this.body.getBoundingClientRect();
-    return { x: left, y: top };
-  }
-
-  setActive(active: boolean): void {
-    setAttribute(this.element, 'data-active', active ? '' : null);
-  }
-
-  setSize(columns: number, rows: number): void {
-    this.element.style.gridColumn = `span ${Math.min(columns, GRID_COLUMNS)}`;
-    this.element.style.gridRow = `span ${rows}`;
-  }
-
-  destroy(): void {
-    this.element.remove();
-  }
-
-  #build(): HTMLElement {
-    const tools = el('div', { class: 'plot-tools' }, this.#axisControl.element,
-      ...(this.#plot.panel === 'spectrum' ? [this.#logButton('x'), this.#logButton('y')] : this.#plot.panel === 'waterfall' ? [this.#logButton('y', 'dB')] : []),
-      iconButton('single', 'This plot alone (m, double click)', () => this.listener.onSingle()),
-      iconButton('close', 'Close the plot (x)', () => this.listener.onClose()));
-    const header = el('header', { class: 'plot-header' }, el('div', { class: 'plot-words' }, this.#title, this.#note), this.#value, tools);
-    const section = el('section', { class: 'plot', tabindex: '0', 'data-view': String(this.view), 'data-panel': this.#plot.panel }, header, this.body, el('div', { class: 'resize', 'aria-hidden': 'true' }));
-    section.addEventListener('pointerdown', () => this.listener.onActivate());
-    section.addEventListener('focus', () => this.listener.onActivate());
-    return section;
+    return { box: { left, top, width, height }, canvas: this.#canvas, title, note: this.note.textContent ?? '', units: [], legend: [] };
   }
 
   #logButton(axis: 'x' | 'y', text = `log ${axis}`): HTMLElement {
     const title = text === 'dB' ? 'decibels, or the values themselves' : `${axis}-axis linear or logarithmic`;
     const button = el('button', { type: 'button', class: 'word-button', title, text });
     button.addEventListener('click', () => {
-      const has = (each: 'x' | 'y'): boolean => this.#plot.log.includes(each) !== (each === axis);
+      const has = (each: 'x' | 'y'): boolean => this.plot.log.includes(each) !== (each === axis);
       this.#auto = null;
       this.listener.onLog(has('x') ? (has('y') ? 'xy' : 'x') : has('y') ? 'y' : '');
-      setAttribute(button, 'aria-pressed', String(this.#plot.log.includes(axis)));
+      setAttribute(button, 'aria-pressed', String(this.plot.log.includes(axis)));
     });
-    setAttribute(button, 'aria-pressed', String(this.#plot.log.includes(axis)));
+    setAttribute(button, 'aria-pressed', String(this.plot.log.includes(axis)));
     return button;
   }
 
@@ -271,10 +190,10 @@ export class SamplePanel implements Panel {
   }
 
   #lookAt(x: number, y: number): void {
-    if (this.#plot.panel === 'waterfall') return this.#lookAtShare((x - this.#box.x) / this.#box.width, (y - this.#box.y) / this.#box.height);
+    if (this.plot.panel === 'waterfall') return this.#lookAtShare((x - this.#box.x) / this.#box.width, (y - this.#box.y) / this.#box.height);
     const sample = this.#frame?.sample;
     if (sample === null || sample === undefined) return;
-    const place = this.#plot.panel === 'image' ? placeAt(sample, this.#image.box, x, y) : this.#nearest(sample, x);
+    const place = this.plot.panel === 'image' ? placeAt(sample, this.#image.box, x, y) : this.#nearest(sample, x);
     if (place !== null) this.#set(sample, place);
   }
 
@@ -288,7 +207,7 @@ export class SamplePanel implements Panel {
   }
 
   #move(down: number, across: number): void {
-    if (this.#plot.panel === 'waterfall') {
+    if (this.plot.panel === 'waterfall') {
       const { down: at, across: along } = this.#at;
       return this.#lookAtShare(along + across / STEPS, at + down / Math.max(1, this.#waterfall.bins));
     }
@@ -306,7 +225,7 @@ export class SamplePanel implements Panel {
     const share = (value: number): number => Math.max(0, Math.min(0.999_999, value));
     this.#at = { down: share(down), across: share(across) };
     this.#pointed = true;
-    this.#dirty = true;
+    this.dirty = true;
     this.listener.onCursor(null);
   }
 
@@ -315,9 +234,9 @@ export class SamplePanel implements Panel {
   }
 
   #retitle(): void {
-    const { path, name, labels } = titlesOf(this.#plot.traces);
-    this.#title.replaceChildren(el('span', { class: 'plot-path', text: path }), `${name} ${labels[0] ?? ''}`);
-    const words = `${this.#plot.panel.replace(/^./, (first) => first.toUpperCase())} of ${path}${name}`;
+    const { path, name, labels } = titlesOf(this.plot.traces);
+    this.title.replaceChildren(el('span', { class: 'plot-path', text: path }), `${name} ${labels[0] ?? ''}`);
+    const words = `${this.plot.panel.replace(/^./, (first) => first.toUpperCase())} of ${path}${name}`;
     this.element.setAttribute('aria-label', words);
     this.#canvas.setAttribute('aria-label', `${words}; arrow keys move the place whose value is shown`);
     this.#frame = null;
@@ -326,14 +245,14 @@ export class SamplePanel implements Panel {
   }
 
   #unit(): string {
-    return channelOf(this.#plot.traces[0], this.catalogue())?.unit ?? '';
+    return channelOf(this.plot.traces[0], this.catalogue())?.unit ?? '';
   }
 
   /** The x-axis of a spectrum: Hz for a stream that says so, else the index of the element. */
   #frequencies({ size, block }: Pick<Sample, 'size' | 'block'>): { range: Range; position: (column: number) => number; log: boolean; unit: string } {
-    const bin = binHz(this.catalogue().get(this.#plot.traces[0]?.stream ?? ''));
+    const bin = binHz(this.catalogue().get(this.plot.traces[0]?.stream ?? ''));
     const width = bin ?? 1;
-    const log = this.#plot.panel === 'spectrum' && this.#plot.log.includes('x');
+    const log = this.plot.panel === 'spectrum' && this.plot.log.includes('x');
     const last = Math.max(1, size[1] - 1) * width;
     const position = (column: number): number => Math.min(size[1] - 1, (column + 0.5) * block[1] - 0.5) * width;
     // The bin at 0 Hz has no place on a logarithmic axis.
@@ -341,10 +260,10 @@ export class SamplePanel implements Panel {
   }
 
   #rangeOf(values: ArrayLike<number>, { low, high }: Sample, log: boolean, nowMs: number): Range {
-    const { axis } = this.#plot;
+    const { axis } = this.plot;
     if (axis.kind !== 'auto' && (!log || axis.range.low > 0)) return axis.range;
     const ends = log ? decadeRange(values) : { low, high };
-    const rounded = log ? (a: number, b: number): Range => ({ low: a, high: b }) : this.#plot.panel === 'image' ? widened : undefined;
+    const rounded = log ? (a: number, b: number): Range => ({ low: a, high: b }) : this.plot.panel === 'image' ? widened : undefined;
     if (!Number.isFinite(ends.low)) return this.#auto?.range ?? UNIT_RANGE;
     const last = log && this.#auto !== null && this.#auto.range.low <= 0 ? null : this.#auto;
     this.#auto = nextAuto(last, ends.low, ends.high, nowMs, rounded);
@@ -364,7 +283,7 @@ export class SamplePanel implements Panel {
   #paintSpectrum(pen: CanvasRenderingContext2D, sample: Sample, nowMs: number): void {
     const { palette } = this.shared();
     const { range: x, position, log: logX, unit: unitX } = this.#frequencies(sample);
-    const logY = this.#plot.log.includes('y');
+    const logY = this.plot.log.includes('y');
     this.#range = this.#rangeOf(sample.values, sample, logY, nowMs);
     this.#box = spectrumBox(this.body.clientWidth, this.body.clientHeight, palette.chart);
     const lines = Math.min(MOST_LINES, sample.rows);
@@ -392,10 +311,10 @@ export class SamplePanel implements Panel {
     this.#box = waterfallBox(width, height, palette.chart);
     const rate = this.#rate();
     const values = this.#waterfall.picture(rate);
-    const log = this.#plot.log.includes('y');
+    const log = this.plot.log.includes('y');
     if (log) decibels(values);
     const ends = finiteEnds(values, log ? DECIBELS : Infinity);
-    const { axis } = this.#plot;
+    const { axis } = this.plot;
     // Before the first number there is no range to start from.
     if (Number.isFinite(ends.low)) this.#auto = nextAuto(this.#auto, ends.low, ends.high, nowMs, widened);
     this.#range = axis.kind === 'auto' ? this.#auto?.range ?? UNIT_RANGE : axis.range;
@@ -423,20 +342,20 @@ export class SamplePanel implements Panel {
   }
 
   #rate(): number {
-    return this.catalogue().get(this.#plot.traces[0]?.stream ?? '')?.nominalRate ?? 0;
+    return this.catalogue().get(this.plot.traces[0]?.stream ?? '')?.nominalRate ?? 0;
   }
 
   #valueText(value: number): string {
     if (Number.isNaN(value)) return 'no number';
     const display = displayUnit(Math.abs(value), this.#unit());
     // Values of many decades have no decimals in common.
-    if (this.#plot.panel === 'spectrum' && this.#plot.log.includes('y')) return `${significant(value * (display.unit.startsWith('×') ? 1 : display.factor), 3)} ${display.unit.startsWith('×') ? this.#unit() : display.unit}`.trim();
+    if (this.plot.panel === 'spectrum' && this.plot.log.includes('y')) return `${significant(value * (display.unit.startsWith('×') ? 1 : display.factor), 3)} ${display.unit.startsWith('×') ? this.#unit() : display.unit}`.trim();
     const decimals = decimalsFor(this.#range.high - this.#range.low, display, 1000);
     return `${inUnit(value, display, decimals)} ${display.unit}`.trim();
   }
 
   #colour(): number {
-    return traceColours(this.#plot.traces)[0] ?? 0;
+    return traceColours(this.plot.traces)[0] ?? 0;
   }
 
   /** Says what a waterfall shows, or why nothing; returns whether there is something to paint. */
@@ -445,10 +364,10 @@ export class SamplePanel implements Panel {
     const { zone } = this.shared();
     const known = frame !== null && frame.bins > 0;
     this.#empty.hidden = known || frame === null;
-    setText(this.#empty, this.#empty.hidden ? '' : unknownText(this.#plot.traces[0]?.channel ?? ''));
+    setText(this.#empty, this.#empty.hidden ? '' : unknownText(this.plot.traces[0]?.channel ?? ''));
     if (!known) {
       setText(this.#value, '');
-      setText(this.#note, '');
+      setText(this.note, '');
       return false;
     }
     const wide = duration(Number(frame.columnNs));
@@ -459,19 +378,19 @@ export class SamplePanel implements Panel {
       frame.state === 'ok' ? '' : frame.state,
       frame.liveFrom !== null && frame.liveFrom > this.shown.from ? `live memory since ${clock(frame.liveFrom, zone)}` : '',
     ];
-    setText(this.#note, parts.filter((part) => part !== '').join(' · '));
+    setText(this.note, parts.filter((part) => part !== '').join(' · '));
     return true;
   }
 
   /** Says what is shown, or why nothing is. */
   #write(sample: Sample | null): void {
     const frame = this.#frame;
-    const words = sample === null ? emptyText(frame, this.#plot.traces[0]?.channel ?? '') : '';
+    const words = sample === null ? emptyText(frame, this.plot.traces[0]?.channel ?? '') : '';
     this.#empty.hidden = sample !== null;
     setText(this.#empty, words);
     if (sample === null || frame === null) {
       setText(this.#value, '');
-      return setText(this.#note, '');
+      return setText(this.note, '');
     }
     const { zone, runs: { zero } } = this.shared();
     const { size, block, skipped, planes } = sample;
@@ -481,8 +400,8 @@ export class SamplePanel implements Panel {
       frame.slow ? 'coarser, because this page is slow' : '', skipped > 0 ? `${short(skipped)} samples not shown` : '',
       frame.state === 'ok' ? '' : frame.state, frame.obstacle === null ? '' : 'newer samples are not kept',
     ];
-    setText(this.#note, parts.filter((part) => part !== '').join(' · '));
-    setAttribute(this.#note, 'title', `sample ${sample.index}, ${full(sample.time, zone)}`);
+    setText(this.note, parts.filter((part) => part !== '').join(' · '));
+    setAttribute(this.note, 'title', `sample ${sample.index}, ${full(sample.time, zone)}`);
   }
 }
 
@@ -496,5 +415,8 @@ function emptyText(frame: PictureFrame | null, channel: string): string {
   if (frame.obstacle === 'unasked') return 'Waiting for the next sample: the server had no room for one of before this page.';
   return 'Waiting for the next sample';
 }
+
+/** Pixels of the screen in a length of the page, no more than a frame has columns. */
+const pixels = (css: number): number => Math.max(1, Math.min(MAX_COLUMNS, Math.round(css * (window.devicePixelRatio || 1))));
 
 const unknownText = (channel: string): string => `No stream or no channel of this name: ${channel}`;

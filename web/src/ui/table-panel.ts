@@ -12,7 +12,7 @@ import type { Cursors } from '../model/stretch';
 import type { Stream } from '../wire/messages';
 import type { ValueRow, ValuesFrame, ValuesRequest } from '../wire/values';
 import { el, iconButton, setAttribute, setText } from './dom';
-import type { PlotListener, Shared } from './plot-panel';
+import type { PlotListener, Shared } from './panel';
 import { TextPanel } from './text-panel';
 
 /** Services that the table needs from the page. */
@@ -66,8 +66,8 @@ export class TablePanel extends TextPanel {
   #orderedMs = -Infinity;
 
   constructor(view: number, plot: Plot, listener: PlotListener, shared: () => Shared, readonly context: TableContext) {
-    super(view, plot, listener, shared, []);
-    this.element.querySelector('.plot-tools')?.prepend(iconButton('copy', 'Copy the table as text (ctrl c)', () => void this.#copy()));
+    super(view, plot, listener, shared);
+    this.tools.prepend(iconButton('copy', 'Copy the table as text (ctrl c)', () => void this.#copy()));
     const heads = COLUMNS.map((column) => {
       const head = el('th', { scope: 'col', class: `table-${column}` }, el('button', { type: 'button', text: column, title: `Sort by ${column}`, on: { click: () => this.#sort(column) } }));
       this.#heads.set(column, head);
@@ -98,7 +98,7 @@ export class TablePanel extends TextPanel {
     this.dirty = true;
   }
 
-  render(nowMs: number): boolean {
+  override render(nowMs: number): boolean {
     if (!this.dirty) return false;
     this.dirty = false;
     const [at, facts] = [this.#at(), this.#facts()];
