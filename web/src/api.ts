@@ -19,6 +19,11 @@ export class Refused extends Error {
     super(message);
     this.name = 'Refused';
   }
+
+  /** The text with the remedy, if there is one. */
+  get text(): string {
+    return [this.message, this.help].filter((part) => part !== '').join(': ');
+  }
 }
 
 /** Time-out of a request: the page reports it instead of hanging. */

@@ -127,7 +127,7 @@ export class RunWatch {
       this.#runs = readRuns(await ask('/api/runs'));
       this.#failure = '';
     } catch (error) {
-      this.#failure = error instanceof Refused ? [error.message, error.help].filter((words) => words !== '').join(': ') : 'The server did not answer: the list is not known now';
+      this.#failure = error instanceof Refused ? error.text : 'The server did not answer: the list is not known now';
     }
     this.#resolve();
     this.#write();

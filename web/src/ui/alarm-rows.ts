@@ -117,7 +117,7 @@ export class AlarmRows {
       await acknowledge(alarm, reason);
       return true;
     } catch (error) {
-      setText(note, error instanceof Refused ? `${error.message}: ${error.help}` : 'The server did not answer: try again');
+      setText(note, error instanceof Refused ? error.text : 'The server did not answer: try again');
       return false;
     }
   }

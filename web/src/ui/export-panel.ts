@@ -125,7 +125,7 @@ export class ExportPanel {
   /** Says why there is no file, and the other ways to one. */
   #refuse(error: unknown, part: ExportPart, stretch: Stretch): void {
     if (!(error instanceof Refused)) return setText(this.#note, 'The server did not answer: try again');
-    setText(this.#note, [error.message, error.help].filter((words) => words !== '').join(': '));
+    setText(this.#note, error.text);
     const section = this.#element.querySelector(`section[aria-label=${CSS.escape(part.stream)}]`);
     const has = section?.querySelector('.export-command') !== null;
     if ((error.status === 409 || error.status === 413) && !has) section?.append(this.#command(part, stretch));

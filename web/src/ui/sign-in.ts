@@ -75,7 +75,7 @@ export class SignIn {
       await signIn(this.#user.value.trim(), this.#password.value);
       location.reload();
     } catch (error) {
-      setText(this.#note, error instanceof Refused ? [error.message, error.help].filter((part) => part !== '').join(': ') : 'The monitor does not answer');
+      setText(this.#note, error instanceof Refused ? error.text : 'The monitor does not answer');
       this.#password.value = '';
       this.#password.focus();
     } finally {
