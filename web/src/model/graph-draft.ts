@@ -103,7 +103,10 @@ export function begin(base: Graph): Draft {
   return { base, nodes: base.nodes.map(({ value }, id) => ({ id, was: nameOf(value), value, removed: false })), nextId: base.nodes.length, news: '' };
 }
 
-const running = (graph: Graph, name: string | null): Fields | undefined => (name === null ? undefined : graph.nodes.find(({ value }) => nameOf(value) === name)?.value);
+/** Returns the node of a name in the graph that runs. */
+export const runningNode = (graph: Graph, name: string | null): RunningNode | undefined => graph.nodes.find(({ value }) => nameOf(value) === name);
+
+const running = (graph: Graph, name: string | null): Fields | undefined => runningNode(graph, name)?.value;
 
 /** Returns whether a node differs from what runs. */
 export const isEdited = (draft: Draft, node: DraftNode): boolean => node.removed || !same(node.value, running(draft.base, node.was));

@@ -35,8 +35,13 @@ export interface Layout {
   readonly rows: number;
 }
 
+const SOURCE = 'stream ';
+
 /** Key of a stream that no node publishes. */
-export const sourceKey = (stream: string): string => `stream ${stream}`;
+export const sourceKey = (stream: string): string => SOURCE + stream;
+
+/** Returns the stream of such a key; null of another one. */
+export const sourceOf = (key: string): string | null => (key.startsWith(SOURCE) ? key.slice(SOURCE.length) : null);
 
 /** Places nodes and the streams that they read. A circle is drawn, too: one of its edges leads back. */
 export function layoutOf(nodes: readonly Placeable[]): Layout {

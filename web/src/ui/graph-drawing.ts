@@ -111,8 +111,8 @@ export class GraphDrawing {
   }
 
   #box(key: string): Box {
-    const [title, kind, facts, reads, state, mark, losses] = ['title', 'kind', 'facts', 'reads', 'state', 'mark', 'losses'].map((name) => el('span', { class: `graph-${name}` }));
-    if (title === undefined || kind === undefined || facts === undefined || reads === undefined || state === undefined || mark === undefined || losses === undefined) throw new Error('seven parts');
+    const part = (name: string): HTMLElement => el('span', { class: `graph-${name}` });
+    const [title, kind, facts, reads, state, mark, losses] = [part('title'), part('kind'), part('facts'), part('reads'), part('state'), part('mark'), part('losses')] as const;
     const element = el('button', { type: 'button', class: 'graph-box', on: { click: () => this.onChoose(key) } }, el('span', { class: 'graph-top' }, kind, mark), title, reads, facts, el('span', { class: 'graph-bottom' }, state, losses));
     element.dataset['key'] = key;
     const show = (content: BoxContent): void => {

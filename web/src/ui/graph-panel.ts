@@ -6,9 +6,9 @@
  */
 import { Refused } from '../api';
 import { applyGraph, checkGraph, fetchGraph, fetchKinds, undoGraph } from '../graph-api';
-import { add, begin, bodyOf, changeParts, differenceOf, edit, inputsOf, isChanged, keep, nameOf, readDifference, rebase, remove, restore, settle, type Difference, type Draft, type DraftNode, type Graph } from '../model/graph-draft';
+import { add, begin, bodyOf, changeParts, differenceOf, edit, inputsOf, isChanged, keep, nameOf, readDifference, rebase, remove, restore, runningNode, settle, type Difference, type Draft, type DraftNode, type Graph } from '../model/graph-draft';
 import { newNode, suggestName, type Kind } from '../model/graph-kinds';
-import { layoutOf, sourceKey } from '../model/graph-layout';
+import { layoutOf, sourceOf } from '../model/graph-layout';
 import { faresOf, lossText, markOf, otherProblems, problemsOf, readPlanned, readProblems, shortLoss, streamFacts, type KnownStream, type Problem } from '../model/graph-state';
 import { count } from '../model/quantity';
 import { text, type Fields } from '../wire/json';
@@ -111,7 +111,7 @@ export class GraphPanel {
     void this.#look();
   }
 
-  /** Closes what is in front: the chosen node where it covers the drawing, else the editor. Returns whether it was open. */
+  /** Closes it; returns false if it was not open. */
   close(): boolean {
     if (!this.isOpen) return false;
     this.toggle(false);
@@ -142,7 +142,7 @@ export class GraphPanel {
       this.#take(graph);
     } catch (error) {
       if (look !== this.#looks) return;
-      if (error instanceof Refused) this.#say(error.status === 404 ? 'This monitor is older than the editor: tallycast graph changes its graph.' : words(error));
+      if (error instanceof Refused) this.#say(error.status === 404 ? 'This monitor is older than the editor: tallycast graph changes its graph.' : error.text);
       else this.#isLost = true;
       this.#render();
     }
@@ -276,7 +276,7 @@ export class GraphPanel {
     const kind = this.#kinds.find((each) => each.kind === 'thin') ?? this.#kinds[0];
     if (draft === null || kind === undefined) return;
     const chosen = this.#node();
-    const stream = chosen !== undefined ? nameOf(chosen.value) : this.#chosen.startsWith('stream ') ? this.#chosen.slice('stream '.length) : '';
+    const stream = chosen !== undefined ? nameOf(chosen.value) : sourceOf(this.#chosen) ?? '';
     const value = this.#make(kind, stream === '' ? [...this.context.catalogue().values()].find(({ derived }) => !derived)?.name ?? '' : stream);
     this.#change((before) => add(before, value));
     this.#choose(nodeKey(draft.nextId));
@@ -349,7 +349,7 @@ export class GraphPanel {
     }
     for (const node of draft.nodes) {
       const name = nameOf(node.value);
-      const running = draft.base.nodes.find(({ value }) => nameOf(value) === node.was);
+      const running = runningNode(draft.base, node.was);
       const fares = faresOf(running, this.context.catalogue().get(node.was ?? name));
       contents.set(nodeKey(node.id), {
         title: name, kind: text(node.value, 'kind'), facts: streamFacts(known.get(name)), reads: `reads ${inputsOf(node.value).join(', ')}`,
@@ -362,7 +362,7 @@ export class GraphPanel {
 
   #renderSide(draft: Draft): void {
     const node = this.#node();
-    const source = this.#chosen.startsWith('stream ') && this.#chosen === sourceKey(this.#chosen.slice('stream '.length)) ? this.#chosen.slice('stream '.length) : null;
+    const source = sourceOf(this.#chosen);
     this.#side.hidden = node === undefined && source === null;
     this.#element.toggleAttribute('data-chosen', !this.#side.hidden);
     if (node === undefined && source === null) return;
@@ -376,7 +376,7 @@ export class GraphPanel {
       list(this.#problems, []);
       this.#clash.hidden = true;
     } else {
-      const running = draft.base.nodes.find(({ value }) => nameOf(value) === node.was);
+      const running = runningNode(draft.base, node.was);
       const facts = streamFacts(this.#known().find((each) => each.name === name));
       setText(this.#nodeState, [faresOf(running, this.context.catalogue().get(node.was ?? name)).text, facts, running === undefined ? '' : `${count(running.offered)} samples`, lossText(running)].filter((part) => part !== '').join(' · '));
       list(this.#problems, problemsOf(node, this.#kinds, this.#found));
@@ -440,8 +440,6 @@ function list(element: HTMLElement, lines: readonly string[]): void {
   element.dataset['lines'] = written;
   element.replaceChildren(...lines.map((line) => el('li', { text: line })));
 }
-
-const words = (error: Refused): string => (error.help === '' ? error.message : `${error.message}: ${error.help}`);
 
 function stored(): string | null {
   try {
