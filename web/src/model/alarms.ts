@@ -78,7 +78,8 @@ export const alarmKey = (alarm: Pick<Alarm, 'stream' | 'channel'>): string => `$
 /** Returns whether an alarm waits for somebody: anything but ok that is not acknowledged. */
 export const waits = (alarm: Alarm): boolean => alarm.state !== 'ok' && alarm.acknowledged === null;
 
-const URGENCY: Readonly<Record<AlarmState, number>> = { alarm: 3, unknown: 2, warning: 1, ok: 0 };
+/** How urgent a state is. */
+export const URGENCY: Readonly<Record<AlarmState, number>> = { alarm: 3, unknown: 2, warning: 1, ok: 0 };
 
 /** Sorts by urgency, within it the newest first; those that wait come before acknowledged ones of their state. */
 export function byUrgency(alarms: readonly Alarm[]): readonly Alarm[] {

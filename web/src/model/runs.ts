@@ -68,8 +68,7 @@ function readRun(from: Fields): Run {
 }
 
 function saidBy(value: unknown): string {
-  const [principal, host] = ['principal', 'host'].map((key) => text(fields(value), key));
-  return [principal, host].filter((part) => part !== '' && part !== undefined).join(' on ');
+  return ['principal', 'host'].map((key) => text(fields(value), key)).filter((part) => part !== '').join(' on ');
 }
 
 /** The moment by which a run is sorted: its start, or its stop if that alone is known. */

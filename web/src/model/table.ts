@@ -3,10 +3,10 @@
  */
 import type { Stream, TraceRequest } from '../wire/messages';
 import type { Value, ValueRow, ValueSample } from '../wire/values';
-import { STATES, stateText, type Alarm, type AlarmState } from './alarms';
+import { STATES, stateText, URGENCY, type Alarm, type AlarmState } from './alarms';
 import { reached, type Limit } from './limits';
 import { count, duration, grouped, short, significant } from './quantity';
-import { clock, type Zone } from './time';
+import { clock, SECOND, type Zone } from './time';
 
 /** Columns of the table. */
 export const COLUMNS = ['channel', 'value', 'unit', 'time', 'age', 'lost', 'state'] as const;
@@ -49,7 +49,7 @@ const DIGITS = 7;
 /** Of several figures in one cell. */
 const VECTOR_DIGITS = 5;
 /** An age shorter than this is not counted: every row would be written all the time. */
-const FRESH_NS = 1_000_000_000n;
+const FRESH_NS = SECOND;
 const ABSENT: Readonly<Record<string, string>> = { stale: 'silent', ended: 'ended', unknown: 'not known' };
 
 /** Returns the texts of a row. */
@@ -76,8 +76,8 @@ const ageOf = ({ time }: ValueSample, { now, end }: At): bigint => (end ?? now) 
 
 /** Writes an age in whole seconds. */
 function ageText(age: bigint): string {
-  if (age < -FRESH_NS) return `${duration(Number(-age / FRESH_NS) * 1e9)} ahead`;
-  return age < FRESH_NS ? '< 1 s' : duration(Number(age / FRESH_NS) * 1e9);
+  if (age < -FRESH_NS) return `${duration(Number(-age / SECOND) * 1e9)} ahead`;
+  return age < FRESH_NS ? '< 1 s' : duration(Number(age / SECOND) * 1e9);
 }
 
 function lostText({ lostElements, unsettledElements }: Stream): string {
@@ -96,8 +96,7 @@ function stateOf({ row, alarms, limits }: Facts, { end }: At): readonly [string,
 }
 
 function worst(alarms: readonly Alarm[]): Alarm | null {
-  const urgency = ({ state }: Alarm): number => ['ok', 'warning', 'unknown', 'alarm'].indexOf(state);
-  return alarms.reduce<Alarm | null>((a, b) => (a === null || urgency(b) > urgency(a) ? b : a), null);
+  return alarms.reduce<Alarm | null>((a, b) => (a === null || URGENCY[b.state] > URGENCY[a.state] ? b : a), null);
 }
 
 /** Writes the value, or says why there is none. */
@@ -168,7 +167,7 @@ export function tableText(rows: readonly Facts[], at: At): string {
   return [['channel', 'value', 'unit', 'shape', 'time_utc', 'age_s', 'state', 'lost_elements'].join('\t'), ...lines].join('\n');
 }
 
-const utcText = (time: bigint): string => `${new Date(Number(time / 1_000_000n)).toISOString().slice(0, 19)}.${(time % 1_000_000_000n).toString().padStart(9, '0')}Z`;
+const utcText = (time: bigint): string => `${new Date(Number(time / 1_000_000n)).toISOString().slice(0, 19)}.${(time % SECOND).toString().padStart(9, '0')}Z`;
 
 /** By which column the rows are sorted; null: as they were plotted. */
 export interface Sorting {
