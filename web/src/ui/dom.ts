@@ -41,6 +41,12 @@ export function byId<T extends HTMLElement>(id: string, type: new () => T): T {
   return found;
 }
 
+/** Gives an element so many children, made by `make` and taken away at the end: those that stay are the same ones. */
+export function fill(element: Element, count: number, make: () => Node): void {
+  while (element.childElementCount > count) element.lastElementChild?.remove();
+  while (element.childElementCount < count) element.append(make());
+}
+
 /** Sets an element's text if it differs. */
 export function setText(element: Element, text: string): void {
   if (element.textContent !== text) element.textContent = text;
@@ -95,5 +101,15 @@ export function icon(name: Icon): SVGSVGElement {
 export function iconButton(name: Icon, words: string, act: () => void): HTMLButtonElement {
   const button = el('button', { type: 'button', class: 'icon-button', title: words, 'aria-label': words, on: { click: act } });
   button.append(icon(name));
+  return button;
+}
+
+/** Makes the button of the top bar that opens a panel, and puts it before the tools. */
+export function panelButton(panel: string, name: Icon, title: string, act: () => void): HTMLButtonElement {
+  const button = iconButton(name, title, act);
+  button.id = `open-${panel}`;
+  setAttribute(button, 'aria-controls', panel);
+  setAttribute(button, 'aria-expanded', 'false');
+  byId('tools', HTMLSpanElement).before(button);
   return button;
 }

@@ -13,7 +13,7 @@ import { faresOf, lossText, markOf, otherProblems, problemsOf, readPlanned, read
 import { count } from '../model/quantity';
 import { text, type Fields } from '../wire/json';
 import type { Stream, TraceRequest } from '../wire/messages';
-import { byId, el, iconButton, setAttribute, setText } from './dom';
+import { byId, el, iconButton, panelButton, setAttribute, setText } from './dom';
 import { GraphDrawing, type BoxContent } from './graph-drawing';
 import { GraphForm } from './graph-form';
 
@@ -53,7 +53,7 @@ export class GraphPanel {
   readonly #discard = button('Discard draft', '', () => this.#drop());
   readonly #undo = button('Undo last change', '', () => void this.#takeBack());
   readonly #add = button('+ Node', '', () => this.#addNode());
-  readonly #opener = iconButton('graph', 'Processing graph (p)', () => this.toggle());
+  readonly #opener = panelButton('graph', 'graph', 'Processing graph (p)', () => this.toggle());
   #kinds: readonly Kind[] = [];
   #draft: Draft | null = null;
   #found: readonly Problem[] = [];
@@ -84,9 +84,6 @@ export class GraphPanel {
       el('div', { class: 'graph-body' }, el('div', { class: 'graph-view' }, this.#drawing.element, this.#hint), this.#side),
       el('footer', { class: 'graph-foot' }, el('div', { class: 'graph-said' }, this.#difference, this.#note), this.#undo, this.#discard, this.#apply));
     this.#element.addEventListener('keydown', (event) => this.#onKey(event));
-    this.#opener.id = 'open-graph';
-    setAttribute(this.#opener, 'aria-controls', 'graph');
-    byId('tools', HTMLSpanElement).before(this.#opener);
   }
 
   /** Whether it shows. */

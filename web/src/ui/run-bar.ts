@@ -1,7 +1,7 @@
 /**
  * The part of the top bar about runs: the button that opens their list, and the run that is shown in its place.
  */
-import { byId, el, icon, iconButton, setAttribute, setText } from './dom';
+import { byId, el, icon, panelButton, setAttribute, setText } from './dom';
 
 /** The run that is shown, or why it is not. */
 export interface RunChip {
@@ -19,10 +19,7 @@ export class RunBar {
 
   constructor(onPanel: () => void) {
     this.#chip = el('button', { type: 'button', id: 'run-chip', 'aria-controls': 'runs', 'aria-expanded': 'false', hidden: true, on: { click: onPanel } }, icon('runs'), this.#id, ' ', this.#facts);
-    this.#open = iconButton('runs', 'Runs of the experiment (r)', onPanel);
-    this.#open.id = 'open-runs';
-    for (const [name, value] of [['aria-controls', 'runs'], ['aria-expanded', 'false']] as const) setAttribute(this.#open, name, value);
-    byId('tools', HTMLSpanElement).before(this.#open);
+    this.#open = panelButton('runs', 'runs', 'Runs of the experiment (r)', onPanel);
     byId('shared', HTMLSpanElement).before(this.#chip);
   }
 

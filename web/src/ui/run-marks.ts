@@ -3,7 +3,7 @@
  */
 import { placedMarks, type RunMark } from '../model/run-marks';
 import { full, type Zone } from '../model/time';
-import { el, setAttribute, setText } from './dom';
+import { el, fill, setAttribute, setText } from './dom';
 
 /** Room of an id: of a mark that is nearer to the one before, the line alone is drawn. */
 const LABEL_PX = 96;
@@ -15,8 +15,7 @@ export class RunMarks {
   /** Places the marks over the data in `box`. */
   place(marks: readonly RunMark[], shown: { readonly from: bigint; readonly spanNs: bigint }, box: { readonly left: number; readonly top: number; readonly width: number; readonly height: number }, zone: Zone): void {
     const inside = placedMarks(marks, shown);
-    while (this.element.childElementCount > inside.length) this.element.lastElementChild?.remove();
-    while (this.element.childElementCount < inside.length) this.element.append(el('div', { class: 'run-mark' }, el('span', { class: 'run-flag' })));
+    fill(this.element, inside.length, () => el('div', { class: 'run-mark' }, el('span', { class: 'run-flag' })));
     let labelled = -Infinity;
     inside.forEach(({ share, mark }, i) => {
       const line = this.element.children[i];

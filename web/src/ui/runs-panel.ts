@@ -7,7 +7,7 @@
 import { rowsInView, scrollTo } from '../model/rows';
 import { isStarted, matches, runFacts, sameRun, stateText, type Run, type StartedRun } from '../model/runs';
 import type { Zone } from '../model/time';
-import { byId, el, iconButton, setAttribute, setText } from './dom';
+import { byId, el, fill, iconButton, setAttribute, setText } from './dom';
 
 /** What the buttons of the run that is shown do. */
 export type RunAction = 'previous' | 'next' | 'relative' | 'whole' | 'leave';
@@ -147,8 +147,7 @@ export class RunsPanel {
     const rowPx = this.#rowPx();
     const { first, end } = rowsInView(this.#scroller.scrollTop, this.#scroller.clientHeight, rowPx, this.#found.length);
     this.#rows.style.blockSize = `${this.#found.length * rowPx}px`;
-    while (this.#rows.childElementCount > end - first) this.#rows.lastElementChild?.remove();
-    while (this.#rows.childElementCount < end - first) this.#rows.append(newRow());
+    fill(this.#rows, end - first, newRow);
     for (let index = first; index < end; index += 1) {
       const [row, run] = [this.#rows.children[index - first], this.#found[index]];
       if (row instanceof HTMLElement && run !== undefined) this.#write(row, run, index, rowPx);

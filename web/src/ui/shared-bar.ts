@@ -2,7 +2,7 @@
  * The part of the top bar about shared views: which one the page follows, who presents, and the one thing to do about it.
  */
 import { ACTION_WORDS, type Chip, type ChipAction } from '../model/shared-words';
-import { byId, el, icon, iconButton, setAttribute, setText } from './dom';
+import { byId, el, icon, panelButton, setAttribute, setText } from './dom';
 
 /** Receiver of the events. */
 export interface SharedBarListener {
@@ -25,11 +25,8 @@ export class SharedBar {
     this.#chip = el('button', { type: 'button', id: 'shared-chip', 'aria-controls': 'views', on: { click: () => listener.onPanel() } },
       icon('views'), el('span', { class: 'shared-words', role: 'status' }, this.#title, ' ', this.#facts));
     this.#act = el('button', { type: 'button', id: 'shared-act', on: { click: () => { if (this.#action !== null) listener.onAction(this.#action); } } });
-    this.#open = iconButton('views', 'Views: layouts that are kept and shared (v)', () => listener.onPanel());
-    setAttribute(this.#open, 'aria-controls', 'views');
-    this.#open.id = 'open-views';
+    this.#open = panelButton('views', 'views', 'Views: layouts that are kept and shared (v)', () => listener.onPanel());
     this.#box.append(this.#chip, this.#act);
-    byId('tools', HTMLSpanElement).before(this.#open);
   }
 
   /** The button to which the focus returns when the panel closes. */

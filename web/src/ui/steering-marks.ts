@@ -2,7 +2,7 @@
  * The marks of one plot: a dashed line with a flag where a change of an app took effect.
  */
 import { placed, type Mark } from '../model/steering-marks';
-import { el } from './dom';
+import { el, fill } from './dom';
 
 /** Marks over a chart. */
 export class SteeringMarks {
@@ -11,9 +11,7 @@ export class SteeringMarks {
   /** Places the marks over the data. */
   place(marks: readonly Mark[], shown: { readonly from: bigint; readonly spanNs: bigint }, box: { readonly left: number; readonly top: number; readonly width: number; readonly height: number }): void {
     const inside = placed(marks, shown);
-    if (inside.length === 0 && this.element.childElementCount === 0) return;
-    while (this.element.childElementCount > inside.length) this.element.lastElementChild?.remove();
-    while (this.element.childElementCount < inside.length) this.element.append(el('div', { class: 'steer-mark' }));
+    fill(this.element, inside.length, () => el('div', { class: 'steer-mark' }));
     inside.forEach(({ share, mark }, i) => {
       const line = this.element.children[i];
       if (!(line instanceof HTMLElement)) return;
