@@ -60,6 +60,13 @@ export async function startMonitor(bus: string, patterns: readonly string[], opt
   return { url: `http://${text(listening, 'address')}`, program };
 }
 
+/** Starts a monitor server on a bus of its own, on which {@link SINE} is published. */
+export async function startSineMonitor(): Promise<Monitor> {
+  const bus = await privateBus();
+  publish(bus, SINE);
+  return startMonitor(bus, ['test/*']);
+}
+
 /** Starts a recorder of everything on a bus. */
 export function record(bus: string, archive: string): Program {
   return new Program(['record', '**', '--run', 'page', '--root', archive, ...reader(bus)]);

@@ -4,17 +4,14 @@
 import type { Locator, Page } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { drawn, until } from './browser';
-import { cleanUp, publish, SINE, startMonitor, type Monitor } from './bus';
-import { privateBus } from './command';
+import { cleanUp, startSineMonitor, type Monitor } from './bus';
 import { Pages } from './pages';
 
 const pages = new Pages();
 let monitor: Monitor;
 
 beforeAll(async () => {
-  const bus = await privateBus();
-  publish(bus, SINE);
-  monitor = await startMonitor(bus, ['test/*']);
+  monitor = await startSineMonitor();
 });
 afterAll(cleanUp);
 
