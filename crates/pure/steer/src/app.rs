@@ -22,6 +22,7 @@ use units::{Epoch, Instant};
 pub use decide::Question;
 pub use kept::{Kept, NotKept};
 pub use memory::MAX_REMEMBERED;
+pub(crate) use recovery::MAX_LAST;
 pub use recovery::{MAX_RECOVERED, Recovery, Standing};
 
 use crate::lease::Leases;

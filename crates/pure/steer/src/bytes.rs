@@ -6,6 +6,9 @@ use units::{Epoch, Instant};
 
 use crate::{Answer, Applied, Command, CommandId, Rule, SessionId, Value};
 
+/// The largest count that is read: no app gets there, and counting on from it does not overflow.
+pub(crate) const MAX_COUNT: u64 = u64::MAX / 2;
+
 /// Bytes that are being written.
 pub(crate) struct Writer(Vec<u8>);
 
@@ -128,6 +131,11 @@ impl<'a> Reader<'a> {
 
     pub(crate) fn u64(&mut self) -> Option<u64> {
         self.array().map(u64::from_le_bytes)
+    }
+
+    /// Reads a number of things, at most [`MAX_COUNT`].
+    pub(crate) fn count(&mut self) -> Option<u64> {
+        self.u64().filter(|count| *count <= MAX_COUNT)
     }
 
     pub(crate) fn u128(&mut self) -> Option<u128> {

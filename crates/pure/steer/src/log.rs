@@ -221,9 +221,7 @@ impl Log {
         }
         if is_torn { Err(LogError::Torn(log.head.count)) } else { Ok(log) }
     }
-}
 
-impl Log {
     /// Compares the log with what others have seen of it, in any order; returns how much that was.
     ///
     /// # Errors

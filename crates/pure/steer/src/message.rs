@@ -385,10 +385,10 @@ impl Reader<'_> {
             &mut totals.pending,
             &mut totals.repeated,
         ] {
-            *count = self.u64()?;
+            *count = self.count()?;
         }
         let rules = self.u8()?;
-        let refused = (0..rules).map(|code| Some((Rule::from_code(code)?, self.u64()?)));
+        let refused = (0..rules).map(|code| Some((Rule::from_code(code)?, self.count()?)));
         totals.with_refused(refused.collect::<Option<Vec<_>>>()?)
     }
 }

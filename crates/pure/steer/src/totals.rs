@@ -4,6 +4,7 @@
 //! computed from the others: `received` counts when a command is taken, `pending` counts up when its intent is noted
 //! and down when it is settled, and each outcome counts when it is decided.
 
+use crate::bytes::MAX_COUNT;
 use crate::{Answer, Rule};
 
 /// Number of rules.
@@ -39,6 +40,16 @@ impl Totals {
     pub(crate) fn attempt(&mut self, answer: &Answer) {
         self.received += 1;
         self.outcome(answer);
+    }
+
+    /// Counts commands that a rule refused and no record tells of one by one. More than an app can have refused are those
+    /// of a forged log, and are not counted.
+    pub(crate) fn omitted(&mut self, rule: Rule, count: u64) {
+        if self.received.checked_add(count).is_some_and(|received| received <= MAX_COUNT) {
+            self.received += count;
+            self.refused += count;
+            self.by_rule[usize::from(rule.code())] += count;
+        }
     }
 
     /// Counts a command that waits for its decision.

@@ -6,6 +6,7 @@ use core::str::FromStr;
 use units::Epoch;
 
 use crate::CommandId;
+use crate::bytes::MAX_COUNT;
 
 /// What an app keeps with the value of a parameter, over restarts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -55,7 +56,7 @@ impl FromStr for Kept {
             let [id, revision, epoch, index] = parts else { return None };
             Some(Self::Change {
                 id: CommandId(u128::from_str_radix(id, 16).ok()?),
-                revision: revision.parse().ok()?,
+                revision: revision.parse().ok().filter(|revision| *revision <= MAX_COUNT)?,
                 epoch: epoch.parse().ok()?,
                 index: index.parse().ok()?,
             })

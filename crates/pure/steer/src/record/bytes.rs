@@ -1,8 +1,10 @@
 //! Bytes of a record, in the log.
 
 use super::{LeaseChange, Record};
+use crate::app::MAX_LAST;
 use crate::bytes::{Reader, Writer};
-use crate::{CommandId, Head, Rule, Scope, Switches};
+use crate::command::MAX_NAME_BYTES;
+use crate::{Answer, Command, CommandId, Head, Rule, Scope, Switches};
 
 impl Record {
     /// Encodes the record.
@@ -48,19 +50,19 @@ impl Record {
         to.into_bytes()
     }
 
-    /// Decodes a record; `None` if the bytes are not one.
+    /// Decodes a record; `None` if the bytes are not one that an app writes.
     #[must_use]
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let mut from = Reader::new(bytes);
         let record = match from.u8()? {
             0 => Self::Began { app: from.text()?.parse().ok()?, epoch: from.epoch()? },
-            1 => Self::Intent { command: from.command()?, by: from.text()? },
-            2 => Self::Attempt { command: from.command()?, by: from.text()?, answer: from.answer()? },
+            1 => Self::Intent { command: from.named_command()?, by: from.text()? },
+            2 => Self::Attempt { command: from.named_command()?, by: from.text()?, answer: from.outcome()? },
             3 => Self::Outcome {
                 id: CommandId(from.u128()?),
-                parameter: from.text()?,
-                revision: from.u64()?,
-                answer: from.answer()?,
+                parameter: from.name()?,
+                revision: from.count()?,
+                answer: from.outcome()?,
             },
             4 => {
                 let (group, by) = (from.text()?, from.text()?);
@@ -78,26 +80,46 @@ impl Record {
             }
             6 => {
                 let count = from.u8()?;
-                let rule = |from: &mut Reader<'_>| Some((Rule::from_code(from.u8()?)?, from.u64()?));
+                let rule = |from: &mut Reader<'_>| Some((Rule::from_code(from.u8()?)?, from.count()?));
                 Self::Omitted { refused: (0..count).map(|_| rule(&mut from)).collect::<Option<_>>()? }
             }
             7 => Self::Checkpoint {
                 app: from.text()?.parse().ok()?,
-                before: Head { count: from.u64()?, digest: from.array()? },
+                before: Head { count: from.count()?, digest: from.array()? },
                 switches: Switches { app: from.boolean()?, all: from.boolean()? },
                 totals: from.totals()?,
             },
             8 => {
-                let (parameter, revision, count) = (from.text()?, from.u64()?, from.u8()?);
+                let (parameter, revision, count) = (from.name()?, from.count()?, from.u8()?);
+                if usize::from(count) > MAX_LAST {
+                    return None;
+                }
                 let last = (0..count).map(|_| from.u128().map(CommandId)).collect::<Option<_>>()?;
                 Self::Standing { parameter, revision, last }
             }
             9 => {
-                Self::Open { id: CommandId(from.u128()?), parameter: from.text()?, fingerprint: from.u128()? }
+                Self::Open { id: CommandId(from.u128()?), parameter: from.name()?, fingerprint: from.u128()? }
             }
             _ => return None,
         };
         from.is_at_end().then_some(record)
+    }
+}
+
+impl Reader<'_> {
+    /// Reads the name of a parameter.
+    fn name(&mut self) -> Option<String> {
+        self.text().filter(|name| name.len() <= MAX_NAME_BYTES)
+    }
+
+    /// Reads a command whose parameter has a name of the size that a record may have.
+    fn named_command(&mut self) -> Option<Command> {
+        self.command().filter(|command| command.parameter.len() <= MAX_NAME_BYTES)
+    }
+
+    /// Reads an answer that decides a command.
+    fn outcome(&mut self) -> Option<Answer> {
+        self.answer().filter(Answer::is_final)
     }
 }
 
@@ -107,7 +129,8 @@ mod tests {
     use units::{Epoch, Instant};
 
     use super::*;
-    use crate::{Answer, Applied, Command, SessionId, Totals, Value};
+    use crate::bytes::MAX_COUNT;
+    use crate::{Applied, SessionId, Totals, Value};
 
     fn records() -> Vec<Record> {
         let epoch = Epoch { start_ns: 5, incarnation: 6 };
@@ -162,6 +185,49 @@ mod tests {
                 assert_eq!(Record::decode(&bytes[..size]), None, "{size} bytes of {record:?}");
             }
             assert_eq!(Record::decode(&[&bytes[..], &[0]].concat()), None);
+        }
+    }
+
+    #[test]
+    fn a_record_that_no_app_writes_is_refused() {
+        let is_read = |record: Record| Record::decode(&record.encode()).is_some();
+        let (id, parameter) = (CommandId(1), "gain".to_owned());
+        let outcome =
+            |revision, answer| Record::Outcome { id, parameter: parameter.clone(), revision, answer };
+        for (answer, is_final) in [(Answer::Expired, true), (Answer::Accepted, false)] {
+            assert_eq!(is_read(outcome(1, answer.clone())), is_final);
+            let Record::Attempt { command, by, .. } = records().swap_remove(2) else { panic!("an attempt") };
+            assert_eq!(is_read(Record::Attempt { command, by, answer }), is_final);
+        }
+        for (count, is_possible) in [(MAX_COUNT, true), (MAX_COUNT + 1, false)] {
+            let app = || "sim/engine".parse().unwrap();
+            let before = Head { count, digest: [3; 32] };
+            let (mut totals, switches) = (Totals::default(), Switches::default());
+            assert_eq!(is_read(Record::Checkpoint { app: app(), before, totals, switches }), is_possible);
+            (totals.received, totals.expired) = (count, count);
+            let before = Head::beginning(&app());
+            assert_eq!(is_read(Record::Checkpoint { app: app(), before, totals, switches }), is_possible);
+            assert_eq!(is_read(Record::Omitted { refused: vec![(Rule::Full, count)] }), is_possible);
+            assert_eq!(is_read(outcome(count, Answer::Expired)), is_possible);
+            let last = Vec::new();
+            assert_eq!(
+                is_read(Record::Standing { parameter: parameter.clone(), revision: count, last }),
+                is_possible
+            );
+        }
+        for (size, is_possible) in [(MAX_NAME_BYTES, true), (MAX_NAME_BYTES + 1, false)] {
+            let parameter = "x".repeat(size);
+            let Record::Intent { command, by } = records().swap_remove(1) else { panic!("an intent") };
+            let command = Command { parameter: parameter.clone(), ..command };
+            assert_eq!(is_read(Record::Intent { command, by }), is_possible);
+            assert_eq!(is_read(Record::Open { id, parameter, fingerprint: 5 }), is_possible);
+        }
+        for (count, is_possible) in [(MAX_LAST, true), (MAX_LAST + 1, false)] {
+            let last = vec![id; count];
+            assert_eq!(
+                is_read(Record::Standing { parameter: parameter.clone(), revision: 1, last }),
+                is_possible
+            );
         }
     }
 }
