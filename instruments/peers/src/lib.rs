@@ -7,6 +7,8 @@
 
 mod bench;
 mod figures;
+#[cfg(feature = "monitor")]
+mod monitor;
 pub mod place;
 pub mod process;
 mod server;
@@ -14,5 +16,7 @@ mod standing;
 
 pub use bench::{Bench, Case, Extent, Taken};
 pub use figures::{Whose, cpu_seconds, quantiles, ratios};
+#[cfg(feature = "monitor")]
+pub use monitor::{Monitor, connect_page};
 pub use server::Server;
 pub use standing::Standing;

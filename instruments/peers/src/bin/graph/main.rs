@@ -13,7 +13,7 @@ use peers::process::{Process, Role, plays};
 use peers::{Bench, Extent, Standing};
 
 use nodes::{Kind, Nodes};
-use server::Monitor;
+use server::Computing;
 
 /// Nodes of a graph, and streams that they read.
 const NODES: usize = 200;
@@ -57,7 +57,7 @@ fn run(bench: &Bench, nodes: &Nodes) -> Result<Run> {
     let bus = format!("udp://239.84.0.0:{}?iface={}", place.port, place.interface);
     let mut source = Process::start("source", Standing::Anywhere, &bus)?;
     source.hear::<()>("ready")?;
-    let monitor = Monitor::start(bench.command()?, &bus, nodes)?;
+    let monitor = Computing::start(bench.command()?, &bus, nodes)?;
     source.go()?;
     monitor.wait_until_all_read(bench)?;
     let before = monitor.look_when_shown()?;

@@ -4,19 +4,17 @@
 //! The values are the samples' numbers, and every frame names its newest value; so each frame shows which samples
 //! it contains.
 
-use std::net::{SocketAddr, TcpStream};
-use std::process::Command;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use peers::place::Place;
-use peers::{Bench, Server, quantiles};
-use serde_json::{Value, json};
+use peers::{Bench, Monitor, connect_page, quantiles};
+use serde_json::json;
 use tallycast::{Dtype, Node, Publisher};
-use tungstenite::client::IntoClientRequest;
-use tungstenite::{Message, WebSocket};
+use tungstenite::Message;
 use units::Instant;
 use wire::ViewFrame;
 
@@ -28,8 +26,6 @@ const RATE_HZ: u32 = 1_000;
 const SAMPLES: usize = 5_000;
 /// Number of samples within which a stream is listed and drawn; they are not measured.
 const WARM_UP: usize = 3_000;
-/// Watchdog: time limit for everything that must arrive.
-const WATCHDOG: Duration = Duration::from_secs(30);
 
 /// Publication time of each sample. Units: nanoseconds on the monotonic clock, 0 for not yet.
 type Published = Arc<[AtomicU64]>;
@@ -42,10 +38,7 @@ pub(crate) fn measure(bench: &Bench) -> Result<()> {
     };
     let place = Place::loopback()?;
     let bus = format!("udp://239.84.0.0:{}?iface={}", place.port, place.interface);
-    let arguments = ["--bus", &bus, "monitor", STREAM, "--listen", "127.0.0.1:0", "--json"];
-    let (_monitor, said) = Server::start(Command::new(command).args(arguments), "address")?;
-    let said: Value = serde_json::from_str(&said)?;
-    let address = said["address"].as_str().context("the monitor server printed no address")?.parse()?;
+    let monitor = Monitor::start(command, &bus, &[STREAM])?;
     let node = Node::open(bus.parse()?)?;
     let publisher = node.publisher(STREAM).dtype(Dtype::F8).rate(RATE_HZ).channel(("x", "")).open()?;
     let samples = bench.extent.runs * SAMPLES;
@@ -55,7 +48,7 @@ pub(crate) fn measure(bench: &Bench) -> Result<()> {
         let (published, stop) = (Arc::clone(&published), Arc::clone(&stop));
         std::thread::spawn(move || publish(publisher, &published, &stop))
     };
-    let delays = watch(address, &published, samples, bench);
+    let delays = watch(monitor.address(), &published, samples, bench);
     stop.store(true, Ordering::Relaxed);
     publishing.join().map_err(|_| anyhow::anyhow!("the publishing thread panicked"))??;
     let runs: Vec<_> = delays?.chunks_exact(SAMPLES).map(|run| quantiles(run.to_vec(), SHARES)).collect();
@@ -80,7 +73,7 @@ fn publish(mut publisher: Publisher, published: &[AtomicU64], stop: &AtomicBool)
 
 /// Follows the stream as a page does; returns each sample's delay in milliseconds, without the warm-up.
 fn watch(server: SocketAddr, published: &[AtomicU64], samples: usize, bench: &Bench) -> Result<Vec<f64>> {
-    let mut socket = open(server)?;
+    let mut socket = connect_page(server)?;
     let request = json!({
         "type": "view", "view": 1, "traces": [{"stream": STREAM, "channel": "x"}],
         "width_px": 800, "span_ns": 10_000_000_000_u64, "end_ns": null,
@@ -106,14 +99,4 @@ fn watch(server: SocketAddr, published: &[AtomicU64], samples: usize, bench: &Be
         next = next.max(shown);
     }
     Ok(delays)
-}
-
-fn open(server: SocketAddr) -> Result<WebSocket<TcpStream>> {
-    let stream = TcpStream::connect(server)?;
-    stream.set_read_timeout(Some(WATCHDOG))?;
-    stream.set_nodelay(true)?;
-    let request = format!("ws://{server}/api/live").into_client_request()?;
-    let (socket, _) =
-        tungstenite::client(request, stream).context("the monitor server refused the page's connection")?;
-    Ok(socket)
 }

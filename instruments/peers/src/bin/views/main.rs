@@ -17,7 +17,7 @@ use anyhow::{Result, ensure};
 use peers::process::{Role, plays};
 use peers::{Bench, Case, Extent, quantiles, ratios};
 
-use monitor::Monitor;
+use monitor::Viewed;
 use pages::{Changes, Pages, Phase};
 
 /// Pages that show one view.
@@ -72,10 +72,10 @@ fn main() -> Result<()> {
 /// Returns the median, p99 and maximum of the time from a change's sending to its arrival at each page, in milliseconds.
 fn changes(bench: &Bench, per_s: u32, run_time: Duration) -> Result<[f64; 3]> {
     let shape = SHAPES[0];
-    let monitor = Monitor::start(bench, shape)?;
+    let monitor = Viewed::start(bench, shape)?;
     let changes = Changes::new(per_s, run_time);
-    let pages = Pages::open(monitor.address, shape, MANY, Arc::clone(&changes))?;
-    let mut presenter = pages::Presenter::open(monitor.address, Arc::clone(&changes))?;
+    let pages = Pages::open(monitor.server.address(), shape, MANY, Arc::clone(&changes))?;
+    let mut presenter = pages::Presenter::open(monitor.server.address(), Arc::clone(&changes))?;
     sleep(WARM_UP);
     presenter.change(bench)?;
     let heard = pages.close()?;
@@ -108,14 +108,14 @@ impl Cost {
 }
 
 fn viewers(bench: &Bench, shape: Shape, count: usize, run_time: Duration) -> Result<Cost> {
-    let monitor = Monitor::start(bench, shape)?;
-    let pages = Pages::open(monitor.address, shape, count, Changes::none())?;
+    let monitor = Viewed::start(bench, shape)?;
+    let pages = Pages::open(monitor.server.address(), shape, count, Changes::none())?;
     sleep(WARM_UP);
-    let before = monitor.processor_time()?;
+    let before = monitor.server.processor_time()?;
     pages.enter(Phase::Measured);
     sleep(run_time);
     pages.enter(Phase::Over);
-    let server = (monitor.processor_time()? - before).as_secs_f64();
+    let server = (monitor.server.processor_time()? - before).as_secs_f64();
     let heard = pages.close()?;
     monitor.end()?;
     bench.check()?;

@@ -1,17 +1,14 @@
 //! The monitor server under test, with publishers of what its pages show, and a document that they follow.
 
-use std::io::{Read as _, Write as _};
-use std::net::{SocketAddr, TcpStream};
-use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use anyhow::{Context, Result, anyhow, ensure};
+use anyhow::{Result, anyhow};
 use peers::place::Place;
-use peers::{Bench, Server};
-use serde_json::{Value, json};
+use peers::{Bench, Monitor};
+use serde_json::json;
 use tallycast::{Dtype, Node, Publisher};
 
 use crate::Shape;
@@ -24,23 +21,18 @@ const RATE_HZ: u32 = 1_000;
 const BLOCK: u32 = 10;
 
 /// A monitor server; it and its publishers end with [`Self::end`].
-pub(crate) struct Monitor {
-    server: Server,
-    pub(crate) address: SocketAddr,
+pub(crate) struct Viewed {
+    pub(crate) server: Monitor,
     stop: Arc<AtomicBool>,
     publishing: JoinHandle<Result<()>>,
 }
 
-impl Monitor {
+impl Viewed {
     pub(crate) fn start(bench: &Bench, shape: Shape) -> Result<Self> {
         let place = Place::loopback()?;
         let bus = format!("udp://239.84.0.0:{}?iface={}", place.port, place.interface);
-        let mut command = Command::new(bench.command()?);
-        command.args(["--bus", &bus, "monitor", "bench/**", "--listen", "127.0.0.1:0", "--json"]);
-        command.args(["--pages-per-address", "256"]);
-        let (server, said) = Server::start(&mut command, "address")?;
-        let said: Value = serde_json::from_str(&said)?;
-        let address = said["address"].as_str().context("the monitor server printed no address")?.parse()?;
+        let arguments = ["bench/**", "--pages-per-address", "256"];
+        let server = Monitor::start(bench.command()?, &bus, &arguments)?;
         let node = Node::open(bus.parse()?)?;
         let channels = || (0..shape.traces_per_plot).map(|place| (format!("c{place}"), ""));
         let publishers = (0..shape.plots)
@@ -54,12 +46,9 @@ impl Monitor {
             let stop = Arc::clone(&stop);
             std::thread::spawn(move || publish(publishers, shape.traces_per_plot, &stop))
         };
-        create_document(address)?;
-        Ok(Self { server, address, stop, publishing })
-    }
-
-    pub(crate) fn processor_time(&self) -> Result<Duration> {
-        self.server.processor_time()
+        let document = json!({"fields": {"title": "Benchmark"}}).to_string();
+        server.ask(&format!("PUT /api/views/{DOCUMENT}"), None, &document)?;
+        Ok(Self { server, stop, publishing })
     }
 
     pub(crate) fn end(self) -> Result<()> {
@@ -91,20 +80,5 @@ fn publish(mut publishers: Vec<Publisher>, channels: usize, stop: &AtomicBool) -
             publisher.send(&samples)?;
         }
     }
-    Ok(())
-}
-
-fn create_document(server: SocketAddr) -> Result<()> {
-    let body = json!({"fields": {"title": "Benchmark"}}).to_string();
-    let mut stream = TcpStream::connect(server)?;
-    write!(
-        stream,
-        "PUT /api/views/{DOCUMENT} HTTP/1.1\r\nHost: {server}\r\nContent-Type: application/json\r\nConnection: close\r\n\
-         Content-Length: {}\r\n\r\n{body}",
-        body.len()
-    )?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer)?;
-    ensure!(answer.starts_with("HTTP/1.1 200"), "the monitor server took no shared view: {answer}");
     Ok(())
 }

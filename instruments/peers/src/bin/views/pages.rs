@@ -8,10 +8,9 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, ensure};
-use peers::Bench;
+use peers::{Bench, connect_page};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::{Value, json};
-use tungstenite::client::IntoClientRequest;
 use tungstenite::{Error, Message, WebSocket};
 use units::Instant;
 
@@ -85,7 +84,7 @@ impl Pages {
         let phase = Arc::new(AtomicU8::new(Phase::Opening as u8));
         let (mut streams, mut threads) = (Vec::new(), Vec::new());
         for _ in 0..count {
-            let mut socket = connect(server)?;
+            let mut socket = connect_page(server)?;
             streams.push(socket.get_ref().try_clone()?);
             follow(&mut socket)?;
             for plot in 0..shape.plots {
@@ -129,7 +128,7 @@ pub(crate) struct Presenter {
 
 impl Presenter {
     pub(crate) fn open(server: SocketAddr, changes: Arc<Changes>) -> Result<Self> {
-        let mut socket = connect(server)?;
+        let mut socket = connect_page(server)?;
         follow(&mut socket)?;
         // It shows nothing here, so that it need not read while it writes.
         socket.send(Message::text(json!({"type": "visible", "visible": false}).to_string()))?;
@@ -151,16 +150,6 @@ impl Presenter {
         std::thread::sleep(PATIENCE);
         Ok(())
     }
-}
-
-fn connect(server: SocketAddr) -> Result<WebSocket<TcpStream>> {
-    let stream = TcpStream::connect(server)?;
-    stream.set_read_timeout(Some(WATCHDOG))?;
-    stream.set_nodelay(true)?;
-    let request = format!("ws://{server}/api/live").into_client_request()?;
-    let (socket, _) =
-        tungstenite::client(request, stream).context("the monitor server refused a page's connection")?;
-    Ok(socket)
 }
 
 fn follow(socket: &mut WebSocket<TcpStream>) -> Result<()> {
