@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
 import subprocess
 import sys
+import tempfile
 import textwrap
 import threading
 import urllib.request
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +22,14 @@ import tallycast as tc
 from places import WATCHDOG, command
 
 RATE = 2_000
+
+
+@contextlib.contextmanager
+def folder_with(operators: str) -> Iterator[Path]:
+    """Makes a folder in memory with these operators in ``my_ops.py``, for the monitor and its bus."""
+    with tempfile.TemporaryDirectory(prefix="tc-operator-", dir="/dev/shm") as made:
+        (Path(made) / "my_ops.py").write_text(operators)
+        yield Path(made)
 
 
 class Feed:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from operator_scene import RATE, Feed, Monitor, Reader, balanced, is_gone
+from operator_scene import RATE, Feed, Monitor, Reader, balanced, folder_with, is_gone
 from places import until
 
 #: Memory that the operator may have which takes ever more.
@@ -61,10 +59,8 @@ def eats(chunk):
 
 @pytest.fixture
 def folder() -> Iterator[Path]:
-    made = Path(tempfile.mkdtemp(prefix="tc-node-", dir="/dev/shm"))
-    (made / "my_ops.py").write_text(OPERATORS)
-    yield made
-    shutil.rmtree(made)
+    with folder_with(OPERATORS) as made:
+        yield made
 
 
 def good(prefix: str) -> str:

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -16,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from operator_scene import RATE, Feed, Monitor, Reader, balanced, is_gone
+from operator_scene import RATE, Feed, Monitor, Reader, balanced, folder_with, is_gone
 from places import WATCHDOG, Place, as_one, until
 from tallycast._operating import Operating
 from tallycast._operator import load
@@ -60,10 +58,8 @@ def fails(chunk):
 
 @pytest.fixture
 def folder() -> Iterator[Path]:
-    made = Path(tempfile.mkdtemp(prefix="tc-operator-", dir="/dev/shm"))
-    (made / "my_ops.py").write_text(OPERATORS)
-    yield made
-    shutil.rmtree(made)
+    with folder_with(OPERATORS) as made:
+        yield made
 
 
 @pytest.fixture
