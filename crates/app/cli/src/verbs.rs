@@ -27,6 +27,7 @@ mod run;
 mod send;
 mod server;
 mod steer;
+mod steered;
 mod subscribe;
 mod top;
 mod unjoined;

@@ -4,15 +4,13 @@ use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::Path;
 
-use archive::{Archive, Piece, RunName, StreamEntry};
-use sample::{Block, ElementReader};
+use archive::{Archive, RunName, StreamEntry};
 use serde_json::{Value, json};
-use tallycast::steering::STREAM_PREFIX;
-use units::WallTime;
 
 use super::{APP, Commands, SIMULATION};
 use crate::messages::print_line;
 use crate::verbs::demo::children::Line;
+use crate::verbs::steered;
 
 /// Outcomes of a command: each has one of them.
 const OUTCOMES: [&str; 7] = ["applied", "refused", "expired", "superseded", "failed", "uncertain", "pending"];
@@ -41,9 +39,8 @@ impl Coupling {
         run: &RunName,
     ) -> anyhow::Result<Self> {
         let archive = Archive::open(root)?;
-        let name = format!("{STREAM_PREFIX}{APP}");
-        let streams = archive.streams(run)?;
-        let entry = streams.iter().find(|entry| entry.name.as_str() == name);
+        let (app, streams) = (APP.parse()?, archive.streams(run)?);
+        let entry = streams.iter().find(|entry| steered::is_of(entry, &app));
         let archived = entry.map(|entry| changes(&archive, entry)).transpose()?.unwrap_or_default();
         Ok(Self::of(members, commands, &archived))
     }
@@ -120,32 +117,11 @@ impl Coupling {
 
 /// Reads the changes that a recording of `steer/APP` has.
 fn changes(archive: &Archive, entry: &StreamEntry) -> anyhow::Result<BTreeSet<Change>> {
-    let all = WallTime::from_nanos(i64::MIN)..WallTime::from_nanos(i64::MAX);
-    let mut found = BTreeSet::new();
-    for piece in archive.range(entry, all) {
-        if let Piece::Block(block) = piece? {
-            found.extend(changes_of(&block));
-        }
-    }
-    Ok(found)
-}
-
-fn changes_of(block: &Block) -> Vec<Change> {
-    let column = |name: &str| {
-        let place = block.schema.channels.iter().position(|channel| channel.name == name)?;
-        let mut values = Vec::new();
-        ElementReader::new(&block.schema, place)?.read(block, &mut values);
-        Some(values)
-    };
-    let [Some(kinds), Some(revisions), Some(indices)] = ["kind", "revision", "index"].map(column) else {
-        return Vec::new();
-    };
     // Whole numbers below 2^53; a command without an effect has NaN.
     let whole = |value: f64| value as u64;
-    let rows = kinds.into_iter().zip(indices).zip(revisions);
-    rows.filter(|((kind, index), _)| *kind == OUTCOME_ROW && !index.is_nan())
-        .map(|((_, index), revision)| (whole(index), whole(revision)))
-        .collect()
+    let rows = steered::rows(archive, entry, ["kind", "index", "revision"])?.into_iter();
+    let changes = rows.filter(|[kind, index, _]| *kind == OUTCOME_ROW && !index.is_nan());
+    Ok(changes.map(|[_, index, revision]| (whole(index), whole(revision))).collect())
 }
 
 #[cfg(test)]
