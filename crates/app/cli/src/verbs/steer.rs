@@ -39,7 +39,7 @@ Examples:
   tallycast steer verify sim/plate --authority keys/lab.authority
   tallycast steer verify sim/plate --against archive      whether an earlier log was put back since the archive recorded its stream
 
-A command takes effect at the begin of a cycle of the app, and its answer names the first sample with the change.
+A command takes effect at the start of a cycle of the app, and its answer names the first sample with the change.
 A parameter that needs a lease is changed under one that is taken before and released after it.
 Exit codes: 0 done, 1 a command had no effect or an uncertain one, or the log is damaged, 2 could not run.";
 

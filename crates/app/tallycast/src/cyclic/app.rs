@@ -95,7 +95,7 @@ impl App {
         Output { place: self.outputs.len() - 1, element: PhantomData }
     }
 
-    /// Adds a parameter that others may change while the app runs. Changes come at the begin of a cycle, before the
+    /// Adds a parameter that others may change while the app runs. Changes come at the start of a cycle, before the
     /// function is called; the sample of that cycle is the first one with the change.
     pub fn parameter<E: Element>(&mut self, parameter: Parameter<E>) -> Steered<E> {
         self.steering.parameter(parameter)

@@ -27,7 +27,7 @@ impl Beats {
     /// Takes the ring's count at `now`; returns whether the publisher's process runs, as far as is known.
     fn look(&mut self, now: Instant, count: u64) -> bool {
         match self.newest {
-            // A publisher of before does not count.
+            // A publisher of an earlier version does not count.
             Some((known, at)) if known == count => count == 0 || now.since(at) <= BEATS_WITHIN,
             Some(_) | None => {
                 self.newest = Some((count, now));

@@ -137,7 +137,7 @@ impl SteeringBuilder {
         let (log, recovery) = LogFile::open(&app, &path, self.node.keyring())?;
         let values: Vec<_> =
             declared.iter().map(|it| (it.parameter.name.clone(), it.value.clone())).collect();
-        // Values in memory end with their process: a command of the earlier run without an outcome is uncertain.
+        // A value of which nothing was kept ended with its process: a command without an outcome is uncertain.
         let kept = |place: usize| self.kept.get(&place).copied().unwrap_or(Kept::Nothing);
         let standings = declared.into_iter().enumerate();
         let standings = standings.map(|(place, declared)| Standing { declared, kept: kept(place) });

@@ -187,7 +187,7 @@ fn record_text(record: &Record) -> String {
     }
 }
 
-/// Returns the begin of an id, by which a reader finds its other records.
+/// Returns the beginning of an id, by which a reader finds its other records.
 fn short(id: &str) -> &str {
     id.get(..8).unwrap_or(id)
 }
