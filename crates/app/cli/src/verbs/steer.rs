@@ -11,8 +11,8 @@ use clap::{Args, Subcommand};
 use serde_json::{Value as Json, json};
 use tallycast::StreamName;
 use tallycast::steering::{
-    self, Answer, Conclusion, Found, Listed, MAX_VALIDITY, Needs, News, Number, Remote, Scope, SetOptions,
-    Switches, Totals, Value,
+    self, Answer, Conclusion, Listed, MAX_VALIDITY, Needs, News, Number, Remote, Scope, SetOptions, Switches,
+    Totals, Value,
 };
 use units::text;
 
@@ -211,12 +211,13 @@ pub(crate) fn run(arguments: Arguments, sources: &Sources) -> anyhow::Result<Out
 
 impl Over {
     fn connect(&self, app: &StreamName, sources: &Sources) -> anyhow::Result<Remote> {
-        let found = match &self.at {
-            Some(_) => None,
-            None => Some(steering::find(&sources.load()?.node()?, app, PATIENCE)?),
+        let (address, found) = match &self.at {
+            Some(address) => (address.clone(), None),
+            None => {
+                let found = steering::find(&sources.load()?.node()?, app, PATIENCE)?;
+                (found.address(), Some(found))
+            }
         };
-        let address = found.as_ref().map(Found::address).or_else(|| self.at.clone());
-        let address = address.expect("an app without an address was found");
         let keys = self.keys.at(&address)?;
         if keys.is_none() && address.peer().is_some() {
             bail!(
