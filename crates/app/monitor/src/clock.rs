@@ -1,9 +1,13 @@
 //! The server's clocks: UTC, which samples, gaps and pages are compared with, and one that never steps, by which ages, rates and
 //! patience are.
 
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::sync::LazyLock;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use units::WallTime;
+
+/// Where the beats of all pages are counted from; any time is as good.
+static ORIGIN: LazyLock<Instant> = LazyLock::new(Instant::now);
 
 /// A moment by both clocks.
 #[derive(Clone, Copy, Debug)]
@@ -21,4 +25,14 @@ pub(crate) fn now() -> Moment {
 pub(crate) fn wall() -> WallTime {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     WallTime::from_nanos(i64::try_from(since.as_nanos()).unwrap_or(i64::MAX))
+}
+
+/// Returns the time since an origin that is the same for all callers in this process; zero before it.
+pub(crate) fn since_origin(steady: Instant) -> Duration {
+    steady.saturating_duration_since(*ORIGIN)
+}
+
+#[cfg(test)]
+pub(crate) fn origin() -> Instant {
+    *ORIGIN
 }

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use access::May;
 use alarms::ToldAlarms;
 use axum::extract::ws::{CloseFrame, Message, WebSocket, close_code};
-use futures_util::SinkExt as _;
+use futures_util::{FutureExt as _, SinkExt as _};
 use serde_json::json;
 use tokio::sync::mpsc;
 use tokio::time::error::Elapsed;
@@ -21,7 +21,7 @@ use tokio::time::{sleep_until, timeout};
 
 use crate::account::account_of;
 use crate::admission::Visitor;
-use crate::clock::{self, Moment};
+use crate::clock;
 use crate::config::MAX_MESSAGE_BYTES;
 use crate::connections::{Closed, Due, Liveness};
 use crate::refused::Reason;
@@ -37,6 +37,10 @@ use crate::viewers::ViewerSlot;
 
 /// Frames that are made within this time are of one moment.
 const MOMENT: Duration = Duration::from_millis(10);
+/// Time after a page's last message of its own, in which the next one is read as soon as it comes.
+const TALK: Duration = Duration::from_secs(2);
+/// The most confirmations that are read at one look: a page sends one for each.
+const MAX_CONFIRMATIONS: usize = 16;
 /// Interval at which lists and accounts are sent.
 const TELL: Duration = Duration::from_millis(500);
 /// Interval at which the viewer's own losses are sent.
@@ -91,6 +95,7 @@ pub(crate) async fn serve(socket: WebSocket, shared: Arc<Shared>, slot: ViewerSl
         told: Instant::now(),
         told_losses: Instant::now(),
         next_look: Instant::now(),
+        talked: Instant::now(),
         liveness,
         noted: String::new(),
         visitor: visitor.clone(),
@@ -120,6 +125,8 @@ struct Connection {
     told_losses: Instant,
     /// When a frame may be due next.
     next_look: Instant,
+    /// Time of the page's last message that was more than a confirmation.
+    talked: Instant,
     liveness: Liveness,
     /// The last note, which is not repeated.
     noted: String,
@@ -164,19 +171,17 @@ impl Connection {
                 // An error means that the monitor is gone, which `stopping` tells.
                 Ok(()) = shared_views.changed(), if self.follows_view => {}
                 Ok(()) = alarms.changed() => self.alarms.changed(),
-                heard = self.socket.recv() => {
-                    self.liveness.heard();
-                    if let Some(frames) = confirmation(&heard) {
-                        self.viewer.confirm(&frames);
-                        // Nothing follows from it until the next look, which confirmations without end do not prevent.
-                        if Instant::now() < self.next_look {
-                            continue;
-                        }
-                    } else {
-                        self.hear(heard).await?;
+                heard = self.socket.recv(), if self.reads_at_once() => {
+                    // Nothing follows from a confirmation until the next look, which confirmations without end do not
+                    // prevent.
+                    if self.hear_or_confirm(heard).await? && Instant::now() < self.next_look {
+                        continue;
                     }
                 }
-                () = sleep_until(next) => self.check_liveness().await?,
+                () = sleep_until(next) => {
+                    self.hear_confirmations().await?;
+                    self.check_liveness().await?;
+                }
             }
             self.tell_shared_view().await?;
             self.speak().await?;
@@ -197,6 +202,34 @@ impl Connection {
         next.min(self.liveness.next())
     }
 
+    /// Returns whether messages are read as they come. A page that watches and says nothing but that it has drawn frames
+    /// is read when it is looked at, so that a beat wakes the connection once.
+    fn reads_at_once(&self) -> bool {
+        !self.viewer.watches() || self.talked.elapsed() < TALK
+    }
+
+    /// Reads the confirmations that have come, up to another message.
+    async fn hear_confirmations(&mut self) -> Result<(), Gone> {
+        for _ in 0..MAX_CONFIRMATIONS {
+            let Some(heard) = self.socket.recv().now_or_never() else { break };
+            if !self.hear_or_confirm(heard).await? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes back the credit of frames that a message confirms, and returns true, or handles another message.
+    async fn hear_or_confirm(&mut self, heard: Option<Result<Message, axum::Error>>) -> Result<bool, Gone> {
+        self.liveness.heard();
+        if let Some(frames) = confirmation(&heard) {
+            self.viewer.confirm(&frames);
+            return Ok(true);
+        }
+        self.hear(heard).await?;
+        Ok(false)
+    }
+
     /// Pings the page when a ping is due, and drops it once it has answered none.
     async fn check_liveness(&mut self) -> Result<(), Gone> {
         match self.liveness.due(Instant::now()) {
@@ -211,7 +244,10 @@ impl Connection {
 
     async fn hear(&mut self, heard: Option<Result<Message, axum::Error>>) -> Result<(), Gone> {
         match heard {
-            Some(Ok(Message::Text(text))) => self.follow(&text).await,
+            Some(Ok(Message::Text(text))) => {
+                self.talked = Instant::now();
+                self.follow(&text).await
+            }
             // Pings are answered by the library.
             Some(Ok(Message::Ping(_) | Message::Pong(_))) => Ok(()),
             Some(Ok(Message::Binary(_))) => self.refuse("binary messages go to the page only").await,
@@ -293,25 +329,21 @@ impl Connection {
         self.ask_store();
         // Views of one moment stay together: they are due again at one time, and cost one write.
         let mut now = clock::now();
+        let mut began = now.steady;
         let mut has_fed = false;
-        while let Some(frame) = self.frame(now) {
+        while let Some(frame) = self.viewer.frame(Scenery { history: &self.shared.history, now }) {
+            self.viewer.took(began.elapsed());
             self.slot.count(self.viewer.counts());
             self.feed(Message::Binary(frame.into())).await?;
             has_fed = true;
-            if now.steady.elapsed() > MOMENT {
+            began = Instant::now();
+            if began.saturating_duration_since(now.steady) > MOMENT {
                 now = clock::now();
             }
         }
         self.slot.count(self.viewer.counts());
-        self.next_look = self.viewer.next_look(now.steady);
+        self.next_look = Viewer::next_look(now.steady);
         if has_fed { self.flush().await } else { Ok(()) }
-    }
-
-    fn frame(&mut self, now: Moment) -> Option<Vec<u8>> {
-        let began = Instant::now();
-        let frame = self.viewer.frame(Scenery { history: &self.shared.history, now })?;
-        self.viewer.took(began.elapsed());
-        Some(frame)
     }
 
     async fn tell(&mut self) -> Result<(), Gone> {

@@ -1,8 +1,8 @@
 //! Streams, blocks and gaps for tests: one channel `x` on a steady clock that began at 100 s.
 
 use std::ops::Range;
-use std::sync::{Arc, LazyLock};
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::time::Duration;
 
 use ledger::{Account, Gap, GapKind, HopCounts, ReaderRows, StageCounts};
 use sample::{Block, SampleBuffer};
@@ -12,7 +12,7 @@ use tallycast::{
 };
 use units::{Epoch, RangeSet, StreamId, WallTime};
 
-use crate::clock::Moment;
+use crate::clock::{self, Moment};
 
 pub(crate) const SECOND: i64 = 1_000_000_000;
 
@@ -33,9 +33,8 @@ pub(crate) fn info(name: &str, rate_hz: u32) -> StreamInfo {
 
 /// Returns the moment at which the wall clock shows this, if both clocks run alike.
 pub(crate) fn moment(wall: WallTime) -> Moment {
-    static ORIGIN: LazyLock<Instant> = LazyLock::new(Instant::now);
     let since = Duration::from_nanos(u64::try_from(wall.as_nanos()).expect("a time since 1970"));
-    Moment { wall, steady: *ORIGIN + since }
+    Moment { wall, steady: clock::origin() + since }
 }
 
 pub(crate) fn time_of(info: &StreamInfo, index: u64) -> WallTime {

@@ -20,6 +20,7 @@ mod values;
 mod waterfalls;
 
 use std::collections::BTreeMap;
+use std::ops::Bound::{Excluded, Included, Unbounded};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -276,20 +277,24 @@ impl Viewer {
         if !self.visible {
             return None;
         }
+        let may_send = |(_, view): &(&u32, &View)| view.delivery().may_send(now);
         let turn = self.turn;
-        let may_send = |view: &View| view.delivery().may_send(now);
-        let due = self.views.iter().filter(|(_, view)| may_send(view));
-        let mut numbers: Vec<u32> = due.map(|(number, _)| *number).collect();
-        numbers.sort_unstable_by_key(|number| (*number < turn, *number));
-        numbers.into_iter().find_map(|number| {
-            let frame = match self.views[&number] {
-                View::Traces(_) => Self::trace_frame,
-                View::Picture(_) => Self::picture_frame,
-                View::Waterfall(_) => Self::waterfall_frame,
-                View::Table(_) => Self::table_frame,
-            };
-            frame(self, number, scenery)
-        })
+        for (mut from, to) in [(Included(turn), Unbounded), (Unbounded, Excluded(turn))] {
+            while let Some((number, view)) = self.views.range((from, to)).find(may_send) {
+                let number = *number;
+                let frame = match view {
+                    View::Traces(_) => self.trace_frame(number, scenery),
+                    View::Picture(_) => self.picture_frame(number, scenery),
+                    View::Waterfall(_) => self.waterfall_frame(number, scenery),
+                    View::Table(_) => self.table_frame(number, scenery),
+                };
+                if frame.is_some() {
+                    return frame;
+                }
+                from = Excluded(number);
+            }
+        }
+        None
     }
 
     /// Makes the next frame of a view of traces, if one is due.

@@ -3,7 +3,7 @@
 //! Confirmations are most of what a page says. They only return credit, which the next look finds: nothing is drawn or
 //! sent because of one.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use super::pace::{Allowance, Pace};
 use super::{MAX_VIEWS, View, Viewer};
@@ -12,8 +12,6 @@ use super::{MAX_VIEWS, View, Viewer};
 pub(crate) const MAX_UNDER_WAY: usize = 2;
 /// The most frames of one confirmation: more are not under way.
 pub(crate) const MAX_CONFIRMED: usize = MAX_VIEWS * MAX_UNDER_WAY;
-/// Time after which a view that may have a frame and had nothing new is looked at again: half of a frame's time.
-const LOOK_AGAIN: Duration = Duration::from_millis(16);
 
 /// Delivery of a view's frames. It is kept when the page changes the content of the view.
 #[derive(Debug, Default)]
@@ -49,7 +47,7 @@ impl Delivery {
         if self.under_way.len() < MAX_UNDER_WAY && !allowance.is_spent(now) {
             return true;
         }
-        self.next_at = Some(now + Pace::FRAME);
+        self.next_at = Some(Pace::next_beat(now));
         if follows {
             self.pace.dropped(now);
             *dropped += 1;
@@ -60,7 +58,7 @@ impl Delivery {
     pub(super) fn sent(&mut self, frame: u32, now: Instant) {
         self.under_way.push(frame);
         self.pace.made(now);
-        self.next_at = Some(now + Pace::FRAME);
+        self.next_at = Some(Pace::next_beat(now));
     }
 
     /// Returns whether enough time has passed since the last frame.
@@ -85,10 +83,8 @@ impl Viewer {
     }
 
     /// Returns when a frame may be due next.
-    pub(crate) fn next_look(&self, now: Instant) -> Instant {
-        let look = |delivery: &Delivery| delivery.next_at.filter(|at| *at > now).unwrap_or(now + LOOK_AGAIN);
-        // A view that waits longer, for it costs much, is no reason to be late with anything else.
-        self.views.values().map(View::delivery).map(look).fold(now + Pace::FRAME, Instant::min)
+    pub(crate) fn next_look(now: Instant) -> Instant {
+        Pace::next_beat(now)
     }
 }
 

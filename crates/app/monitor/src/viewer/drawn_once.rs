@@ -1,14 +1,13 @@
 //! What is drawn and encoded once for all pages that ask for the same.
 //!
 //! Pages that ask for the same share an entry of [`Subjects`], of which the [`Newest`] drawing of each coarseness is kept.
-//! A drawing younger than the time between two frames is the newest for every page: pages that come in between get the
-//! same bytes. A page that has the previous one is sent what has changed since; that form, too, is encoded once.
+//! What was drawn in a beat is the newest for every page until the next one: all pages get the same
+//! bytes. A page that has the previous one is sent what has changed since; that form, too, is encoded once.
 
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::time::Instant;
 
 use super::Scenery;
 use super::pace::{MAX_FURTHER, Pace};
@@ -26,12 +25,13 @@ pub(super) struct Subjects<R, S>(Mutex<HashMap<R, Weak<S>>>);
 #[derive(Debug)]
 pub(super) struct Newest<T>([Mutex<Option<Arc<T>>>; COARSENESSES]);
 
-/// Number, age and encoded forms of a drawing.
+/// Number, beat and encoded forms of a drawing.
 #[derive(Debug)]
 pub(super) struct Drawn {
     /// Number among all drawings of the monitor.
     id: u64,
-    made_at: Instant,
+    /// Beat in which it was made.
+    beat: u128,
     forms: Mutex<Vec<Form>>,
 }
 
@@ -108,7 +108,7 @@ impl<T: AsRef<Drawn>> Newest<T> {
         }
         // A count that nothing else is read by: no ordering is needed.
         let id = work.drawn.fetch_add(1, Ordering::Relaxed);
-        let drawn = Drawn { id, made_at: scenery.now.steady, forms: Mutex::default() };
+        let drawn = Drawn { id, beat: Pace::beat(scenery.now.steady), forms: Mutex::default() };
         let drawing = Arc::new(draw(drawn, newest.as_deref()));
         *newest = Some(Arc::clone(&drawing));
         drawing
@@ -120,9 +120,9 @@ impl<T: AsRef<Drawn>> Newest<T> {
 }
 
 impl Drawn {
-    /// Returns whether it is the newest, whatever has changed since.
+    /// Returns whether it is the newest of this beat, whatever has changed since.
     pub(super) fn is_young(&self, scenery: Scenery<'_>) -> bool {
-        scenery.now.steady.saturating_duration_since(self.made_at) < Pace::FRAME
+        Pace::beat(scenery.now.steady) == self.beat
     }
 
     /// Returns whether both are the same drawing.

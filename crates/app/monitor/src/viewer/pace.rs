@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use crate::clock::since_origin;
+
 /// Observation time before the coarseness changes: a shorter one would follow every short delay.
 const WATCHED: Duration = Duration::from_secs(2);
 /// Maximum coarseness: a view that is never quick enough gets a quarter of the requested columns.
@@ -25,10 +27,24 @@ impl Default for Pace {
 }
 
 impl Pace {
-    /// Minimum time between two frames of a view: 30 per second look smooth.
+    /// Time of a beat, in which a view has at most one frame: 30 per second look smooth.
     pub(super) const FRAME: Duration = Duration::from_micros(33_333);
     /// Minimum time between two questions to the store: short enough for panning.
     pub(super) const ASK: Duration = Duration::from_millis(300);
+
+    /// Returns the number of the beat of this moment.
+    ///
+    /// All pages have the same beats: one wake of the server serves all of them, and pages that show the same have the same
+    /// successive drawings.
+    pub(super) fn beat(now: Instant) -> u128 {
+        since_origin(now).as_nanos() / Self::FRAME.as_nanos()
+    }
+
+    /// Returns when the next beat begins.
+    pub(super) fn next_beat(now: Instant) -> Instant {
+        let into = since_origin(now).as_nanos() % Self::FRAME.as_nanos();
+        now + Self::FRAME.saturating_sub(Duration::from_nanos(u64::try_from(into).expect("less than a beat")))
+    }
 
     /// Returns how much longer than usual the next frame of a view waits after one that took `cost`.
     pub(super) fn extra(cost: Duration) -> Duration {

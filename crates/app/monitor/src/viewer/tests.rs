@@ -103,19 +103,24 @@ fn a_view_without_credit_takes_none_from_the_others() {
 }
 
 #[test]
-fn views_that_were_sent_together_are_looked_at_together() {
+fn views_are_due_together_at_the_next_beat_whenever_they_were_asked_for() {
     let mut scene = Scene::new();
     scene.pass(100);
-    (1..=3).for_each(|view| scene.follow(view));
-    let sent: Vec<u32> = std::iter::from_fn(|| scene.frame()).map(|frame| frame.frame).collect();
+    let mut sent = Vec::new();
+    for view in 1..=3 {
+        scene.follow(view);
+        scene.pass(7);
+        sent.extend(scene.frame().map(|frame| frame.frame));
+    }
     scene.say(&format!(r#"{{"type":"shown","frames":{sent:?}}}"#)).unwrap();
     assert_eq!((sent.len(), &scene.viewer.browser_account()["shown_frames"]), (3, &json!(3)));
-    let look = scene.viewer.next_look(scene.now.steady);
-    assert_eq!(look, scene.now.steady + Pace::FRAME);
-    assert!(
-        scene.viewer.next_look(look) < look + Pace::FRAME,
-        "one that had nothing new is looked at sooner"
-    );
+    let look = Viewer::next_look(scene.now.steady);
+    scene.pass(1);
+    assert_eq!(scene.frame(), None, "the beat has not passed");
+    let wait = look.duration_since(scene.now.steady).as_millis();
+    scene.pass(u64::try_from(wait).unwrap() + 1);
+    assert_eq!(std::iter::from_fn(|| scene.frame()).count(), 3);
+    assert_eq!(Viewer::next_look(look), look + Pace::FRAME);
 }
 
 /// Asks for a view of ten seconds that follows, by a page that reads exact columns or does not.

@@ -60,17 +60,21 @@ impl Room {
 
 const EXACT: &str = r#","exact":true,"means":true"#;
 
-/// Lets pages of one view look for frames every 48 ms, a third of them at one time; returns the counts of the work, and
-/// the frames sent.
+/// Lets pages of one view look for frames in every beat, a third of them at one time of it; returns the counts of the
+/// work, and the frames sent.
 fn watched_by(viewers: usize) -> (WorkCounts, u64) {
     let mut room = Room::new(viewers as u64);
     room.pass(2_500);
     let mut sent = 0;
     (0..viewers).for_each(|viewer| room.ask(viewer, 7 + viewer as u32, 320, EXACT));
-    for step in 0..198 {
-        room.pass(16);
-        for viewer in (0..viewers).filter(|viewer| (step + viewer).is_multiple_of(3)) {
-            sent += u64::from(room.frame(viewer).is_some());
+    for _ in 0..66 {
+        let wait = Viewer::next_look(room.now.steady).duration_since(room.now.steady);
+        room.pass(u64::try_from(wait.as_millis()).unwrap() + 1);
+        for third in 0..3 {
+            for viewer in (third..viewers).step_by(3) {
+                sent += u64::from(room.frame(viewer).is_some());
+            }
+            room.pass(10);
         }
     }
     (room.renditions.counts(), sent)
