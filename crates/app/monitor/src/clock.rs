@@ -2,7 +2,7 @@
 //! patience are.
 
 use std::sync::LazyLock;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use units::WallTime;
 
@@ -27,9 +27,11 @@ pub(crate) fn wall() -> WallTime {
     WallTime::from_nanos(i64::try_from(since.as_nanos()).unwrap_or(i64::MAX))
 }
 
-/// Returns the time since an origin that is the same for all callers in this process; zero before it.
-pub(crate) fn since_origin(steady: Instant) -> Duration {
-    steady.saturating_duration_since(*ORIGIN)
+/// Returns the time since an origin that is the same for all callers in this process; zero before it. Units: nanoseconds.
+pub(crate) fn nanos_since_origin(steady: Instant) -> u64 {
+    let since = steady.saturating_duration_since(*ORIGIN);
+    // Within 64 bits for five centuries.
+    since.as_secs() * 1_000_000_000 + u64::from(since.subsec_nanos())
 }
 
 #[cfg(test)]

@@ -35,8 +35,6 @@ use crate::viewer::{
 };
 use crate::viewers::ViewerSlot;
 
-/// Frames that are made within this time are of one moment.
-const MOMENT: Duration = Duration::from_millis(10);
 /// Time after a page's last message of its own, in which the next one is read as soon as it comes.
 const TALK: Duration = Duration::from_secs(2);
 /// The most confirmations that are read at one look: a page sends one for each.
@@ -100,6 +98,7 @@ pub(crate) async fn serve(socket: WebSocket, shared: Arc<Shared>, slot: ViewerSl
         noted: String::new(),
         visitor: visitor.clone(),
         follows_view: false,
+        view_due: None,
         alarms: ToldAlarms::default(),
     };
     let asked = Arc::clone(&connection.shared);
@@ -133,6 +132,8 @@ struct Connection {
     visitor: Visitor,
     /// True while it follows a shared view.
     follows_view: bool,
+    /// When the page is to be told of that view.
+    view_due: Option<Instant>,
     alarms: ToldAlarms,
 }
 
@@ -169,7 +170,7 @@ impl Connection {
                 // Before the page's messages, which may arrive without end; answers come at most as often as it asks.
                 Some(answers) = answers.recv() => self.take(answers).await?,
                 // An error means that the monitor is gone, which `stopping` tells.
-                Ok(()) = shared_views.changed(), if self.follows_view => {}
+                Ok(()) = shared_views.changed(), if self.follows_view => self.view_due = Some(Instant::now()),
                 Ok(()) = alarms.changed() => self.alarms.changed(),
                 heard = self.socket.recv(), if self.reads_at_once() => {
                     // Nothing follows from a confirmation until the next look, which confirmations without end do not
@@ -196,7 +197,7 @@ impl Connection {
         } else {
             self.liveness.next()
         };
-        let next = self.shared_view_due().map_or(next, |due| next.min(due));
+        let next = self.view_due.map_or(next, |due| next.min(due));
         let alarms = self.alarms.next().filter(|_| self.viewer.visible);
         let next = alarms.map_or(next, |due| next.min(due));
         next.min(self.liveness.next())
@@ -327,23 +328,29 @@ impl Connection {
             self.say(self.viewer.browser_account().to_string()).await?;
         }
         self.ask_store();
-        // Views of one moment stay together: they are due again at one time, and cost one write.
-        let mut now = clock::now();
+        let sent = timeout(self.shared.slots.bounds.patience, self.send_frames()).await;
+        self.slot.count(self.viewer.counts());
+        self.unless_gone(sent)
+    }
+
+    /// Sends the frames that there is credit for, up to the next beat. Those of one beat cost one write.
+    async fn send_frames(&mut self) -> Result<(), axum::Error> {
+        let now = clock::now();
+        self.next_look = Viewer::next_look(now.steady);
         let mut began = now.steady;
         let mut has_fed = false;
         while let Some(frame) = self.viewer.frame(Scenery { history: &self.shared.history, now }) {
-            self.viewer.took(began.elapsed());
-            self.slot.count(self.viewer.counts());
-            self.feed(Message::Binary(frame.into())).await?;
+            if self.viewer.has_drawn() {
+                self.viewer.took(began.elapsed());
+            }
+            self.socket.feed(Message::Binary(frame.into())).await?;
             has_fed = true;
             began = Instant::now();
-            if began.saturating_duration_since(now.steady) > MOMENT {
-                now = clock::now();
+            if began >= self.next_look {
+                break;
             }
         }
-        self.slot.count(self.viewer.counts());
-        self.next_look = Viewer::next_look(now.steady);
-        if has_fed { self.flush().await } else { Ok(()) }
+        if has_fed { self.socket.flush().await } else { Ok(()) }
     }
 
     async fn tell(&mut self) -> Result<(), Gone> {
@@ -422,17 +429,6 @@ impl Connection {
     async fn send(&mut self, message: Message) -> Result<(), Gone> {
         let sent = timeout(self.shared.slots.bounds.patience, self.socket.send(message)).await;
         self.unless_gone(sent)
-    }
-
-    /// Sends a message with those that follow: [`Self::flush`] ends it.
-    async fn feed(&mut self, message: Message) -> Result<(), Gone> {
-        let fed = timeout(self.shared.slots.bounds.patience, self.socket.feed(message)).await;
-        self.unless_gone(fed)
-    }
-
-    async fn flush(&mut self) -> Result<(), Gone> {
-        let flushed = timeout(self.shared.slots.bounds.patience, self.socket.flush()).await;
-        self.unless_gone(flushed)
     }
 
     fn unless_gone(&self, sent: Result<Result<(), axum::Error>, Elapsed>) -> Result<(), Gone> {

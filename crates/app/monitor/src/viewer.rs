@@ -19,10 +19,10 @@ mod trace;
 mod values;
 mod waterfalls;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::ops::Bound::{Excluded, Included, Unbounded};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use sample::ColumnGrid;
 use serde::Deserialize;
@@ -120,8 +120,10 @@ pub(crate) struct Viewer {
     lost: BTreeMap<String, u64>,
     /// View that is served first next time.
     turn: u32,
-    /// The view that the last frame was made for.
-    made: Option<u32>,
+    /// Frames sent and not confirmed, as they were sent, with their views.
+    under_way: VecDeque<(u32, u32)>,
+    /// The view that the last frame was drawn for; `None` if it had been drawn for another page.
+    drawn_for: Option<u32>,
     allowance: Allowance,
     renditions: Arc<Renditions>,
 }
@@ -144,6 +146,8 @@ struct TraceView {
     series: Arc<Series>,
     /// The rendition that the page has.
     shown: Option<Arc<Rendition>>,
+    /// When live memory was last found to reach far enough.
+    store_unneeded_at: Option<Instant>,
     delivery: Delivery,
 }
 
@@ -194,7 +198,8 @@ impl Viewer {
             dropped: 0,
             lost: BTreeMap::new(),
             turn: 0,
-            made: None,
+            under_way: VecDeque::new(),
+            drawn_for: None,
             allowance: Allowance::default(),
             renditions,
         }
@@ -210,7 +215,10 @@ impl Viewer {
             PageMessage::Picture(request) => return self.picture(request),
             PageMessage::Waterfall(request) => return self.waterfall(request),
             PageMessage::Values(request) => return self.table(request),
-            PageMessage::Close { view } => drop(self.views.remove(&view)),
+            PageMessage::Close { view } => {
+                self.views.remove(&view);
+                self.forget_frames(view);
+            }
             PageMessage::Visible { visible } => self.visible = visible,
             PageMessage::Shown { frame, frames } => {
                 self.confirm(&frames);
@@ -247,7 +255,7 @@ impl Viewer {
             // Until the store has answered again, what it answered before is drawn.
             series.take_over(&request.traces, &before.series, &before.request.traces);
         }
-        let view = TraceView { traces, series, shown: None, delivery, request };
+        let view = TraceView { traces, series, shown: None, store_unneeded_at: None, delivery, request };
         self.views.insert(view.request.view, View::Traces(view));
         Ok(())
     }
@@ -305,11 +313,11 @@ impl Viewer {
         if !view.delivery.has_room(view.request.end_ns.is_none(), &self.allowance, &mut self.dropped, now) {
             return None;
         }
-        let rendition = match due {
-            FrameDue::Drawn(rendition) => rendition,
+        let (rendition, is_drawn) = match due {
+            FrameDue::Drawn(rendition) => (rendition, false),
             FrameDue::ToDraw(grid, signature) => {
                 let draw = || view.draw(&grid, signature, scenery);
-                view.series.draw(view.further(), scenery, &self.renditions, draw)
+                (view.series.draw(view.further(), scenery, &self.renditions, draw), true)
             }
         };
         view.count_losses(&rendition.grid, scenery, &mut self.lost);
@@ -318,22 +326,28 @@ impl Viewer {
         let address = FrameAddress { frame: self.next_frame, view: number, dropped_frames: self.dropped };
         ViewFrame::address(&mut bytes, address).expect("it was encoded a moment ago");
         view.shown = Some(rendition);
-        view.delivery.sent(self.next_frame, now);
-        self.sent(number, &bytes, scenery);
+        view.delivery.sent(now);
+        self.sent(number, is_drawn, &bytes, scenery);
         Some(bytes)
     }
 
     /// Records a frame that was made for a view.
-    fn sent(&mut self, number: u32, bytes: &[u8], scenery: Scenery<'_>) {
+    fn sent(&mut self, number: u32, is_drawn: bool, bytes: &[u8], scenery: Scenery<'_>) {
         self.allowance.spend(bytes.len(), scenery.now.steady);
-        self.made = Some(number);
+        self.under_way.push_back((self.next_frame, number));
+        self.drawn_for = is_drawn.then_some(number);
         self.turn = number.saturating_add(1);
         self.next_frame = self.next_frame.wrapping_add(1);
     }
 
-    /// Records the time that making the last frame took: the view's next one is delayed accordingly.
+    /// Returns whether the last frame was drawn, and not taken from another page.
+    pub(crate) const fn has_drawn(&self) -> bool {
+        self.drawn_for.is_some()
+    }
+
+    /// Records the time that drawing the last frame took: the view's next one is delayed accordingly.
     pub(crate) fn took(&mut self, cost: Duration) {
-        let Some(number) = self.made else { return };
+        let Some(number) = self.drawn_for else { return };
         if let Some(delivery) = self.views.get_mut(&number).map(View::delivery_mut) {
             delivery.next_at = delivery.next_at.map(|at| at + Pace::extra(cost));
         }

@@ -73,7 +73,7 @@ impl Connection {
             (None, None) => Err(Refusal::NoView(String::new())),
         };
         let Err(refusal) = followed else {
-            self.follows_view = true;
+            (self.follows_view, self.view_due) = (true, Some(Instant::now()));
             return Ok(());
         };
         // A link that does not exist is one that is gone: the page follows nothing.
@@ -118,11 +118,18 @@ impl Connection {
 
     /// Tells the page what it does not know yet of the view that it follows.
     pub(super) async fn tell_shared_view(&mut self) -> Result<(), Gone> {
-        if !self.follows_view {
+        if self.view_due.is_none_or(|due| due > Instant::now()) {
             return Ok(());
         }
         let (watcher, now) = (self.watcher(), sys::clock::monotonic());
-        let news = self.shared.shared_views.views().news(watcher, now);
+        let news = {
+            let mut views = self.shared.shared_views.views();
+            let news = views.news(watcher, now);
+            // Others who come or leave are gathered.
+            let wait = |due: units::Instant| if due > now { due.since(now) } else { Duration::ZERO };
+            self.view_due = views.due(watcher).map(|due| Instant::now() + wait(due));
+            news
+        };
         for mut news in news {
             self.follows_view &= !matches!(news, News::Gone(_));
             if let Some(fields) = news.fields_mut() {
@@ -133,16 +140,9 @@ impl Connection {
         Ok(())
     }
 
-    /// Returns when the page is to be told of others who came or left.
-    pub(super) fn shared_view_due(&self) -> Option<Instant> {
-        let due = self.follows_view.then(|| self.shared.shared_views.views().due(self.watcher()))??;
-        let now = sys::clock::monotonic();
-        let wait = if due > now { due.since(now) } else { Duration::ZERO };
-        Some(Instant::now() + wait)
-    }
-
     /// Ends what the connection follows.
     pub(super) fn leave_shared_view(&mut self) {
+        self.view_due = None;
         if std::mem::take(&mut self.follows_view) {
             let watcher = self.watcher();
             self.shared.shared_views.change(|views| views.unfollow(watcher));

@@ -6,7 +6,7 @@
 use std::time::Instant;
 
 use super::pace::{Allowance, Pace};
-use super::{MAX_VIEWS, View, Viewer};
+use super::{MAX_VIEWS, Viewer};
 
 /// Maximum number of frames of one view sent and not confirmed: one is drawn while the next is in flight.
 pub(crate) const MAX_UNDER_WAY: usize = 2;
@@ -16,8 +16,8 @@ pub(crate) const MAX_CONFIRMED: usize = MAX_VIEWS * MAX_UNDER_WAY;
 /// Delivery of a view's frames. It is kept when the page changes the content of the view.
 #[derive(Debug, Default)]
 pub(super) struct Delivery {
-    /// The frames sent and not confirmed.
-    pub(super) under_way: Vec<u32>,
+    /// Number of frames sent and not confirmed.
+    pub(super) under_way: usize,
     pub(super) pace: Pace,
     /// Earliest time of the next frame.
     pub(super) next_at: Option<Instant>,
@@ -27,12 +27,6 @@ pub(super) struct Delivery {
 }
 
 impl Delivery {
-    /// Takes a frame's credit back; `false` if it was not this view's.
-    fn confirm(&mut self, frame: u32) -> bool {
-        let place = self.under_way.iter().position(|number| *number == frame);
-        place.map(|place| self.under_way.swap_remove(place)).is_some()
-    }
-
     /// Returns whether a frame that is due may be made: there is credit, and the page has not had its bytes.
     ///
     /// Otherwise one that follows the newest data is skipped rather than delayed, and counted in `dropped`: the next frame
@@ -44,7 +38,7 @@ impl Delivery {
         dropped: &mut u32,
         now: Instant,
     ) -> bool {
-        if self.under_way.len() < MAX_UNDER_WAY && !allowance.is_spent(now) {
+        if self.under_way < MAX_UNDER_WAY && !allowance.is_spent(now) {
             return true;
         }
         self.next_at = Some(Pace::next_beat(now));
@@ -55,8 +49,8 @@ impl Delivery {
         false
     }
 
-    pub(super) fn sent(&mut self, frame: u32, now: Instant) {
-        self.under_way.push(frame);
+    pub(super) fn sent(&mut self, now: Instant) {
+        self.under_way += 1;
         self.pace.made(now);
         self.next_at = Some(Pace::next_beat(now));
     }
@@ -76,10 +70,19 @@ impl Viewer {
     /// Takes back the credit of frames that were drawn.
     pub(crate) fn confirm(&mut self, frames: &[u32]) {
         for frame in frames {
-            let mut deliveries = self.views.values_mut().map(View::delivery_mut);
-            let confirmed = deliveries.any(|delivery| delivery.confirm(*frame));
-            self.shown += u32::from(confirmed);
+            // Most pages confirm in the order in which they were sent: it is the first.
+            let Some(place) = self.under_way.iter().position(|(number, _)| number == frame) else { continue };
+            let Some((_, view)) = self.under_way.remove(place) else { continue };
+            if let Some(view) = self.views.get_mut(&view) {
+                view.delivery_mut().under_way -= 1;
+                self.shown += 1;
+            }
         }
+    }
+
+    /// Forgets the frames of a view that ends: its successor has all credit, and confirmations of them are not counted.
+    pub(super) fn forget_frames(&mut self, ended: u32) {
+        self.under_way.retain(|(_, view)| *view != ended);
     }
 
     /// Returns when a frame may be due next.

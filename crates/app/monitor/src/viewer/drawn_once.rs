@@ -31,7 +31,7 @@ pub(super) struct Drawn {
     /// Number among all drawings of the monitor.
     id: u64,
     /// Beat in which it was made.
-    beat: u128,
+    beat: u64,
     forms: Mutex<Vec<Form>>,
 }
 

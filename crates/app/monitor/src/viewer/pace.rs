@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::clock::since_origin;
+use crate::clock::nanos_since_origin;
 
 /// Observation time before the coarseness changes: a shorter one would follow every short delay.
 const WATCHED: Duration = Duration::from_secs(2);
@@ -28,7 +28,8 @@ impl Default for Pace {
 
 impl Pace {
     /// Time of a beat, in which a view has at most one frame: 30 per second look smooth.
-    pub(super) const FRAME: Duration = Duration::from_micros(33_333);
+    pub(super) const FRAME: Duration = Duration::from_nanos(Self::FRAME_NS);
+    const FRAME_NS: u64 = 33_333_000;
     /// Minimum time between two questions to the store: short enough for panning.
     pub(super) const ASK: Duration = Duration::from_millis(300);
 
@@ -36,14 +37,13 @@ impl Pace {
     ///
     /// All pages have the same beats: one wake of the server serves all of them, and pages that show the same have the same
     /// successive drawings.
-    pub(super) fn beat(now: Instant) -> u128 {
-        since_origin(now).as_nanos() / Self::FRAME.as_nanos()
+    pub(super) fn beat(now: Instant) -> u64 {
+        nanos_since_origin(now) / Self::FRAME_NS
     }
 
     /// Returns when the next beat begins.
     pub(super) fn next_beat(now: Instant) -> Instant {
-        let into = since_origin(now).as_nanos() % Self::FRAME.as_nanos();
-        now + Self::FRAME.saturating_sub(Duration::from_nanos(u64::try_from(into).expect("less than a beat")))
+        now + Duration::from_nanos(Self::FRAME_NS - nanos_since_origin(now) % Self::FRAME_NS)
     }
 
     /// Returns how much longer than usual the next frame of a view waits after one that took `cost`.

@@ -124,8 +124,8 @@ impl Viewer {
         let mut bytes = Vec::new();
         let frame = view.frame(sight, self.next_frame, self.dropped, scenery);
         frame.encode(&mut bytes).expect("a picture was made within the bounds of a frame");
-        view.delivery.sent(self.next_frame, now);
-        self.sent(number, &bytes, scenery);
+        view.delivery.sent(now);
+        self.sent(number, true, &bytes, scenery);
         Some(bytes)
     }
 }

@@ -1,10 +1,12 @@
 //! Questions to the store: for what lies behind live memory, asked by one viewer for all that show the same.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use sample::ColumnGrid;
 use units::WallTime;
 
+use super::pace::Pace;
 use super::rendition::Series;
 use super::{Scenery, View, Viewer};
 use crate::stored::StoredSpan;
@@ -41,10 +43,13 @@ impl Viewer {
         }
         for (number, view) in &mut self.views {
             let View::Traces(view) = view else { continue };
-            if !view.delivery.may_ask(scenery.now.steady) {
+            let now = scenery.now.steady;
+            let is_recent = |at: Instant| now.saturating_duration_since(at) < Pace::ASK;
+            if !view.delivery.may_ask(now) || view.store_unneeded_at.is_some_and(is_recent) {
                 continue;
             }
             let (grid, _) = view.signature(scenery);
+            view.store_unneeded_at = Some(now);
             for (place, trace) in view.traces.iter().enumerate() {
                 let stored = view.series.stored(place);
                 if trace.needs_store(scenery.history, &grid, stored.as_deref()) {
@@ -59,7 +64,8 @@ impl Viewer {
                         answers: view.series.answers(),
                     });
                     view.delivery.asking = true;
-                    view.delivery.asked_at = Some(scenery.now.steady);
+                    view.delivery.asked_at = Some(now);
+                    view.store_unneeded_at = None;
                 }
             }
         }

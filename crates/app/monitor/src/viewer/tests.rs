@@ -254,7 +254,8 @@ fn a_view_that_shows_something_else_keeps_what_is_under_way() {
         scene.frame();
         scene.follow(1);
     }
-    assert_eq!(scene.viewer.views[&1].delivery().under_way, [0, 1]);
+    assert_eq!(scene.viewer.under_way, [(0, 1), (1, 1)]);
+    assert_eq!(scene.viewer.views[&1].delivery().under_way, 2);
 }
 
 #[test]

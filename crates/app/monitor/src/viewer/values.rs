@@ -84,7 +84,7 @@ impl Viewer {
         let now = scenery.now.steady;
         let Some(View::Table(view)) = self.views.get_mut(&number) else { return None };
         view.delivery.next_at = Some(now + INTERVAL);
-        if view.delivery.under_way.len() >= MAX_UNDER_WAY || self.allowance.is_spent(now) {
+        if view.delivery.under_way >= MAX_UNDER_WAY || self.allowance.is_spent(now) {
             // Nothing is dropped: the next frame has the newest values of that time.
             return None;
         }
@@ -104,9 +104,9 @@ impl Viewer {
         };
         let mut bytes = Vec::new();
         frame.encode(&mut bytes).expect("a row has few values, a table few rows");
-        view.delivery.sent(self.next_frame, now);
+        view.delivery.sent(now);
         view.delivery.next_at = Some(now + INTERVAL);
-        self.sent(number, &bytes, scenery);
+        self.sent(number, true, &bytes, scenery);
         Some(bytes)
     }
 }

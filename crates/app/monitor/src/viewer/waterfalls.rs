@@ -139,11 +139,11 @@ impl Viewer {
         if !view.delivery.has_room(view.request.end_ns.is_none(), &self.allowance, &mut self.dropped, now) {
             return None;
         }
-        let fall = match look {
-            Look::Drawn(fall) => fall,
+        let (fall, is_drawn) = match look {
+            Look::Drawn(fall) => (fall, false),
             Look::ToDraw => {
                 let draw = |drawn, last: Option<&Fall>| view.draw(drawn, last, scenery);
-                view.series.draw(view.further(), scenery, &self.renditions, draw)
+                (view.series.draw(view.further(), scenery, &self.renditions, draw), true)
             }
         };
         view.count_losses(scenery, &mut self.lost);
@@ -152,8 +152,8 @@ impl Viewer {
         let address = FrameAddress { frame: self.next_frame, view: number, dropped_frames: self.dropped };
         WaterfallFrame::address(&mut bytes, address).expect("it was encoded a moment ago");
         view.shown = Some(fall);
-        view.delivery.sent(self.next_frame, now);
-        self.sent(number, &bytes, scenery);
+        view.delivery.sent(now);
+        self.sent(number, is_drawn, &bytes, scenery);
         Some(bytes)
     }
 }
