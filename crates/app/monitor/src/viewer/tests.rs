@@ -80,6 +80,26 @@ fn at_most_two_frames_are_under_way() {
 }
 
 #[test]
+fn confirmations_in_any_order_return_credit_once_and_those_of_a_closed_view_none() {
+    let mut scene = Scene::new();
+    scene.pass(100);
+    (1..=2).for_each(|view| scene.follow(view));
+    for _ in 0..2 {
+        assert_eq!(std::iter::from_fn(|| scene.frame()).count(), 2);
+        scene.pass(40);
+    }
+    assert_eq!(scene.viewer.under_way, [(0, 1), (1, 2), (2, 1), (3, 2)]);
+    scene.say(r#"{"type":"shown","frames":[3,0,0,9]}"#).unwrap();
+    assert_eq!(scene.viewer.under_way, [(1, 2), (2, 1)]);
+    scene.say(r#"{"type":"close","view":2}"#).unwrap();
+    scene.follow(2);
+    scene.say(r#"{"type":"shown","frames":[1,2]}"#).unwrap();
+    assert_eq!(scene.viewer.browser_account()["shown_frames"], json!(3), "frame 1 was of the closed view");
+    let credit = [1, 2].map(|view| MAX_UNDER_WAY - scene.viewer.views[&view].delivery().under_way);
+    assert_eq!(credit, [2, 2]);
+}
+
+#[test]
 fn a_view_without_credit_takes_none_from_the_others() {
     let mut scene = Scene::new();
     scene.pass(100);
