@@ -18,6 +18,8 @@ pub const MAX_PLOT_ID_BYTES: usize = 16;
 pub const MAX_TRACES: usize = 100;
 /// The longest name of a kind of panel, in characters.
 pub const MAX_PANEL_CHARACTERS: usize = 32;
+/// The longest id of a run, in bytes: that of an event (`docs/protocol/runs.md`).
+pub const MAX_RUN_ID_BYTES: usize = 64;
 
 /// The longest name of a stream or channel in a trace, in characters: more than either may have.
 const MAX_SOURCE_CHARACTERS: usize = 512;
@@ -34,6 +36,7 @@ enum Kind {
     Title,
     Notes,
     Window,
+    Run,
     Cursors,
     Single,
     Order,
@@ -47,6 +50,7 @@ pub(crate) fn check(name: &str, value: &Value) -> Result<(), Refusal> {
         Kind::Title => text(value, MAX_TITLE_CHARACTERS),
         Kind::Notes => text(value, MAX_NOTES_CHARACTERS),
         Kind::Window => window(value),
+        Kind::Run => run(value),
         Kind::Cursors => cursors(value),
         Kind::Single => single(value),
         Kind::Order => order(value),
@@ -70,6 +74,7 @@ fn kind_of(name: &str) -> Option<Kind> {
         "title" => Kind::Title,
         "notes" => Kind::Notes,
         "window" => Kind::Window,
+        "run" => Kind::Run,
         "cursors" => Kind::Cursors,
         "single" => Kind::Single,
         ORDER => Kind::Order,
@@ -101,6 +106,29 @@ fn window(value: &Value) -> Result<(), String> {
         Some(end) if end.is_null() || end.is_i64() => Ok(()),
         _ => Err("`end_ns` is nanoseconds since 1970 UTC, or null to follow the newest data".to_owned()),
     }
+}
+
+/// Checks a run. Whether the monitor knows it is not asked: it may be known later, or not any more.
+fn run(value: &Value) -> Result<(), String> {
+    if value.is_null() {
+        return Ok(());
+    }
+    let fields = object(value, &["id", "at_ns", "relative", "whole"])?;
+    let id = fields.get("id").and_then(Value::as_str).unwrap_or_default();
+    let is_plain = |letter: char| letter.is_alphanumeric() || "_-.".contains(letter);
+    if !(1..=MAX_RUN_ID_BYTES).contains(&id.len()) || id.starts_with('-') || !id.chars().all(is_plain) {
+        return Err(format!(
+            "`id` is one word of letters, digits, `_`, `-` and `.`, {MAX_RUN_ID_BYTES} bytes at most"
+        ));
+    }
+    if fields.get("at_ns").is_some_and(|at| !at.is_null() && !at.is_i64()) {
+        return Err("`at_ns` is a moment of the run in nanoseconds since 1970 UTC, or null".to_owned());
+    }
+    let is_switch = |name: &str| fields.get(name).is_none_or(Value::is_boolean);
+    if is_switch("relative") && is_switch("whole") {
+        return Ok(());
+    }
+    Err("`relative` and `whole` are true or false".to_owned())
 }
 
 fn cursors(value: &Value) -> Result<(), String> {
@@ -218,6 +246,7 @@ mod tests {
     fn both_sides_of_every_limit_of_a_value() {
         let text = |characters: usize| Value::from("ü".repeat(characters));
         let panel = |characters: usize| json!({"panel": "p".repeat(characters)});
+        let run = |bytes: usize| json!({"id": "r".repeat(bytes)});
         for (name, last, first) in [
             ("title", text(MAX_TITLE_CHARACTERS), text(MAX_TITLE_CHARACTERS + 1)),
             ("notes", text(MAX_NOTES_CHARACTERS), text(MAX_NOTES_CHARACTERS + 1)),
@@ -227,6 +256,8 @@ mod tests {
             ("plot/0123456789abcdef", panel(1), panel(0)),
             ("plot/a", json!({"panel": "trend", "rows": 1}), json!({"panel": "trend", "rows": 0})),
             ("window", json!({"span_ns": 1, "end_ns": null}), json!({"span_ns": 0, "end_ns": null})),
+            ("run", run(MAX_RUN_ID_BYTES), run(MAX_RUN_ID_BYTES + 1)),
+            ("run", run(1), run(0)),
         ] {
             assert_eq!(check(name, &last), Ok(()), "{name}");
             assert!(matches!(check(name, &first), Err(Refusal::Value { .. })), "{name}");
@@ -250,6 +281,15 @@ mod tests {
             ("window", json!({"span_ns": 1})),
             ("window", json!({"span_ns": 1.5, "end_ns": null})),
             ("window", json!({"span_ns": 1, "end_ns": null, "more": 1})),
+            ("run", json!("shot-17")),
+            ("run", json!({})),
+            ("run", json!({"id": "two words"})),
+            ("run", json!({"id": "-17"})),
+            ("run", json!({"id": "a\nb"})),
+            ("run", json!({"id": "shot-17", "at_ns": 1.5})),
+            ("run", json!({"id": "shot-17", "relative": 1})),
+            ("run", json!({"id": "shot-17", "whole": null})),
+            ("run", json!({"id": "shot-17", "labels": {}})),
             ("cursors", json!({"a_ns": 1})),
             ("single", json!("P")),
             ("order", json!(["a", "a"])),
@@ -264,6 +304,10 @@ mod tests {
         assert_eq!(check("plot/img", &image), Ok(()));
         for (name, value) in [
             ("plot/a", Value::Null),
+            ("run", Value::Null),
+            ("run", json!({"id": "Schuß_1.b"})),
+            ("run", json!({"id": "shot-17", "at_ns": null, "relative": true, "whole": false})),
+            ("run", json!({"id": "shot-17", "at_ns": -5})),
             ("cursors", Value::Null),
             ("cursors", json!({"a_ns": -1, "b_ns": 2})),
             ("single", json!("p1")),

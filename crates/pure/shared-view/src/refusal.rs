@@ -45,7 +45,7 @@ pub enum Refusal {
     TooManyFields(usize),
     /// A document has no such field.
     #[error(
-        "a shared view has no field `{0}`\nuse title, notes, window, cursors, single, order, or plot/ID with 1 to 16 of a-z 0-9"
+        "a shared view has no field `{0}`\nuse title, notes, window, run, cursors, single, order, or plot/ID with 1 to 16 of a-z 0-9"
     )]
     Field(String),
     /// The value does not fit the field.

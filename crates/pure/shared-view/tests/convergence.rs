@@ -107,11 +107,16 @@ impl Scene {
         for _ in 0..=self.random.below(3) {
             let number = self.random.next_u64() % 1_000;
             let plot = format!("plot/p{}", number % 5);
-            let (field, value) = match self.random.below(8) {
+            let (field, value) = match self.random.below(10) {
                 0 => ("title".to_owned(), json!(format!("title {number}"))),
                 1 => ("window".to_owned(), json!({"span_ns": number + 1, "end_ns": null})),
                 2 => ("cursors".to_owned(), Value::Null),
                 3 => ("order".to_owned(), json!([format!("p{}", number % 5)])),
+                8 => (
+                    "run".to_owned(),
+                    json!({"id": format!("shot-{number}"), "relative": number.is_multiple_of(2)}),
+                ),
+                9 => ("run".to_owned(), Value::Null),
                 4 | 5 => (plot, Value::Null),
                 6 if number == 0 => ("plot/P".to_owned(), Value::Null),
                 _ => (plot, json!({"panel": "trend", "rows": number + 1})),
