@@ -13,7 +13,7 @@ use archive::{
     Unreadable,
 };
 use sample::{Block, ElementReader, Point, StreamName};
-use tallycast::runs::Runs;
+use tallycast::runs::{Runs, STREAM_PREFIX};
 use units::{SampleRate, WallTime};
 
 use holes::Holes;
@@ -38,6 +38,8 @@ pub(crate) struct ArchivedHistory {
     /// Damage already reported, each once.
     said: Mutex<BTreeSet<String>>,
     alarm: Mutex<DiskAlarm>,
+    /// Events of runs, and how much was recorded when they were read.
+    runs: Mutex<Option<(Vec<RecordedEvents>, Arc<Runs>)>>,
 }
 
 struct Listed {
@@ -56,7 +58,13 @@ impl Listed {
 
 impl ArchivedHistory {
     pub(crate) fn new(root: PathBuf) -> Self {
-        Self { root, list: Mutex::default(), said: Mutex::default(), alarm: Mutex::default() }
+        Self {
+            root,
+            list: Mutex::default(),
+            said: Mutex::default(),
+            alarm: Mutex::default(),
+            runs: Mutex::default(),
+        }
     }
 
     fn listed(&self) -> Result<Arc<Listed>, ArchiveError> {
@@ -189,16 +197,41 @@ impl HistoryStore for ArchivedHistory {
         Ok(Some(holes.finish()))
     }
 
-    fn runs(&self, runs: &mut Runs) -> Result<(), StoreFailure> {
+    fn runs(&self) -> Result<Option<Arc<Runs>>, StoreFailure> {
         let failure = |error: ArchiveError| StoreFailure::Unreadable(error.to_string());
         let listed = match self.listed() {
-            Err(ArchiveError::NoArchive(_)) => return Ok(()),
+            Err(ArchiveError::NoArchive(_)) => return Ok(None),
             listed => listed.map_err(failure)?,
         };
-        let mut found = ExperimentRuns { runs: std::mem::take(runs), ..ExperimentRuns::default() };
-        let read = listed.streams.iter().try_for_each(|entry| found.read(&listed.archive, entry));
-        *runs = found.runs;
-        read.map_err(failure)
+        let entries = listed.streams.iter().filter(|entry| entry.name.as_str().starts_with(STREAM_PREFIX));
+        let entries: Vec<_> = entries.collect();
+        let sizes: Vec<_> = entries.iter().map(|entry| RecordedEvents::of(entry)).collect();
+        // Held while they are read: others wait for the same answer.
+        let mut runs = self.runs.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, runs)) = runs.as_ref().filter(|(read, _)| *read == sizes) {
+            return Ok(Some(Arc::clone(runs)));
+        }
+        let mut found = ExperimentRuns::default();
+        entries.iter().try_for_each(|entry| found.read(&listed.archive, entry)).map_err(failure)?;
+        let found = Arc::new(found.runs);
+        *runs = Some((sizes, Arc::clone(&found)));
+        Ok(Some(found))
+    }
+}
+
+/// How much of a stream of events is recorded: events only come.
+#[derive(PartialEq, Eq)]
+struct RecordedEvents {
+    run: RunName,
+    name: Arc<StreamName>,
+    /// Samples and bytes of each epoch.
+    epochs: Vec<(u64, u64)>,
+}
+
+impl RecordedEvents {
+    fn of(entry: &StreamEntry) -> Self {
+        let epochs = entry.epochs.iter().map(|recording| (recording.samples, recording.size_bytes)).collect();
+        Self { run: entry.run.clone(), name: Arc::clone(&entry.name), epochs }
     }
 }
 

@@ -137,7 +137,7 @@ fn check(shared: &Shared, method: &Method, headers: &HeaderMap) -> Result<Visito
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{config, export as exports, preview, range, view, viewer};
+    use crate::{config, export as exports, preview, range, runs, view, viewer};
 
     const PAGE: &str = include_str!("../../../../docs/protocol/page.md");
 
@@ -164,6 +164,7 @@ mod tests {
             (range::MAX_POINTS as usize, "columns of a view, and points of a range"),
             (exports::MAX_VALUES as usize, "values of an export of samples"),
             (range::MAX_GAPS, "gaps in one answer"),
+            (runs::MAX_RUNS, "runs in one answer"),
             (preview::MAX_SIDE as usize, "pixels of a picture's side"),
             (control::MAX_PATTERNS, "patterns joined"),
             (::graph::plan::MAX_NODES, "nodes of the graph"),

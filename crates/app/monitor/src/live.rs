@@ -27,6 +27,7 @@ use crate::connections::{Closed, Due, Liveness};
 use crate::refused::Reason;
 use crate::relay_status::add_relay;
 use crate::revocation::{CLOSE_PATIENCE, CloseReason, revoked};
+use crate::runs::ALL_RUNS;
 use crate::server_info::ServerInfo;
 use crate::shared::Shared;
 use crate::stored::{HistoryStore, StoreFailure, StoredRequest, StoredSpan};
@@ -100,6 +101,7 @@ pub(crate) async fn serve(socket: WebSocket, shared: Arc<Shared>, slot: ViewerSl
         follows_view: false,
         view_due: None,
         alarms: ToldAlarms::default(),
+        told_runs: None,
     };
     let asked = Arc::clone(&connection.shared);
     tokio::select! {
@@ -135,6 +137,8 @@ struct Connection {
     /// When the page is to be told of that view.
     view_due: Option<Instant>,
     alarms: ToldAlarms,
+    /// The change of runs that the page was told of last.
+    told_runs: Option<u64>,
 }
 
 impl Connection {
@@ -155,6 +159,7 @@ impl Connection {
         let mut stopping = self.shared.stopping.subscribe();
         let mut shared_views = self.shared.shared_views.subscribe();
         let mut alarms = self.shared.alarms.subscribe();
+        let mut runs = self.shared.runs.subscribe();
         let server = ServerInfo::of(&self.shared);
         let hello = json!({"type": "hello", "page_protocol": wire::PAGE_VERSION, "server": server});
         self.say(hello.to_string()).await?;
@@ -172,6 +177,7 @@ impl Connection {
                 // An error means that the monitor is gone, which `stopping` tells.
                 Ok(()) = shared_views.changed(), if self.follows_view => self.view_due = Some(Instant::now()),
                 Ok(()) = alarms.changed() => self.alarms.changed(),
+                Ok(()) = runs.changed() => {}
                 heard = self.socket.recv(), if self.reads_at_once() => {
                     // Nothing follows from a confirmation until the next look, which confirmations without end do not
                     // prevent.
@@ -324,6 +330,7 @@ impl Connection {
             self.tell().await?;
         }
         self.tell_alarms().await?;
+        self.tell_runs().await?;
         if losses_due {
             self.say(self.viewer.browser_account().to_string()).await?;
         }
@@ -367,6 +374,16 @@ impl Connection {
             self.say(account.to_string()).await?;
         }
         Ok(())
+    }
+
+    /// Tells the page that runs have changed: it asks for those that it shows.
+    async fn tell_runs(&mut self) -> Result<(), Gone> {
+        let change = self.shared.runs.change();
+        if self.told_runs == Some(change) || !self.visitor.reads(ALL_RUNS) {
+            return Ok(());
+        }
+        self.told_runs = Some(change);
+        self.say(json!({"type": "runs", "change": change}).to_string()).await
     }
 
     /// Asks the store for what live memory does not reach, without waiting for it.

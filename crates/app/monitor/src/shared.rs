@@ -18,7 +18,7 @@ use crate::operators::{OperatorBoard, OperatorStatus, lock};
 use crate::reception::Reception;
 use crate::refusals::Refusals;
 use crate::requests::Requests;
-use crate::runs::HeardRuns;
+use crate::runs::RunBoard;
 use crate::shared_views::ViewBoard;
 use crate::steering::Desk;
 use crate::stored::HistoryStore;
@@ -57,7 +57,7 @@ pub(crate) struct Shared {
     pub(crate) has_programs: bool,
     pub(crate) desk: Desk,
     pub(crate) shared_views: ViewBoard,
-    pub(crate) runs: HeardRuns,
+    pub(crate) runs: RunBoard,
     pub(crate) alarms: Alarms,
 }
 
@@ -107,7 +107,7 @@ impl Shared {
             has_programs: parts.has_programs,
             desk: parts.desk,
             shared_views: parts.shared_views,
-            runs: HeardRuns::default(),
+            runs: RunBoard::default(),
             alarms: parts.alarms,
         }
     }

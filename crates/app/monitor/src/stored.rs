@@ -4,6 +4,7 @@
 //! shows live memory only.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use sample::{Block, Column, ColumnGrid, Point, StreamName};
 use serde::Serialize;
@@ -52,14 +53,14 @@ pub trait HistoryStore: Send + Sync {
         range: Range<WallTime>,
     ) -> Result<Option<Vec<KnownGap>>, StoreFailure>;
 
-    /// Adds the events of runs of the experiment that are stored.
+    /// Returns the events of runs of the experiment that are stored: the same list for as long as there are no others.
     ///
     /// Called where blocking is allowed; may take long.
     ///
     /// # Errors
     /// [`StoreFailure`], which is shown to the client.
-    fn runs(&self, _runs: &mut Runs) -> Result<(), StoreFailure> {
-        Ok(())
+    fn runs(&self) -> Result<Option<Arc<Runs>>, StoreFailure> {
+        Ok(None)
     }
 }
 

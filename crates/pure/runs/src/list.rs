@@ -121,6 +121,16 @@ impl Runs {
         is_new
     }
 
+    /// Takes all events of another list.
+    pub fn merge(&mut self, other: &Self) {
+        for (id, events) in &other.events {
+            let known = self.events.entry(id.clone()).or_default();
+            let new = events.iter().filter(|event| known.insert((*event).clone())).count();
+            self.repeated += (events.len() - new) as u64;
+            self.taken += events.len() as u64;
+        }
+    }
+
     /// Returns the runs by their start.
     #[must_use]
     pub fn list(&self) -> Vec<Run> {

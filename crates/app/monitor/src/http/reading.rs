@@ -24,7 +24,7 @@ use crate::preview::{self, MAX_SIDE};
 use crate::range::{self, ARROW_STREAM, MAX_GAPS, MAX_POINTS, RangeRequest, Span};
 use crate::refused::Refused;
 use crate::relay_status::add_relay;
-use crate::runs;
+use crate::runs::{self, ALL_RUNS, AskedRuns, MAX_RUNS};
 use crate::server_info::ServerInfo;
 use crate::shared::Shared;
 use crate::viewers::ViewerSlot;
@@ -36,8 +36,6 @@ const DEFAULT_POINTS: u32 = 1_000;
 /// Default span of a range or picture.
 const DEFAULT_SPAN_NS: i64 = 60 * SECOND_NS;
 const DEFAULT_GAPS: usize = 100;
-/// Stands for the streams of runs in rules: a visitor sees all runs or none.
-const ALL_RUNS: &str = "run/all";
 const DEFAULT_PREVIEW: [u32; 2] = [480, 120];
 /// Limit of received bytes per message before the connection is closed: shorter ones that are too long get an error.
 const MAX_READ_BYTES: usize = 16 * MAX_MESSAGE_BYTES;
@@ -162,12 +160,23 @@ pub(super) async fn preview(
 pub(super) async fn runs(
     State(shared): App,
     Extension(visitor): Extension<Visitor>,
+    query: Query,
 ) -> Result<Response, Refused> {
     visitor.may(May::Read, ALL_RUNS)?;
+    let id = query.optional("id").map(str::parse).transpose();
+    let always = WallTime::from_nanos(i64::MIN / 2)..WallTime::from_nanos(i64::MAX / 2);
+    let asked = AskedRuns {
+        id: id.map_err(|error| Refused::because(&error))?,
+        range: query.time("from", always.start)?..query.time("to", always.end)?,
+        limit: query.number("limit", 1..=MAX_RUNS, MAX_RUNS)?,
+    };
+    if asked.range.is_empty() {
+        return Err(Refused::range_ends_first());
+    }
     let turn = Arc::clone(&shared.store_reads).acquire_owned().await;
     let reading = tokio::task::spawn_blocking(move || {
         let _turn = turn;
-        Ok(typed(JSON, runs::listed(&shared)?.to_string()))
+        Ok(typed(JSON, runs::listed(&shared, &asked)?.to_string()))
     });
     reading.await.unwrap_or_else(|_| Err(Refused::ending()))
 }

@@ -7,7 +7,7 @@ use support::wait_until;
 use tallycast::Node;
 use tallycast::runs::{self, Event, Labels, What};
 
-use crate::scene::{Feed, bus, get, listed, monitor, node};
+use crate::scene::{Feed, Page, bus, get, listed, monitor, node};
 
 /// Longer than any wait for a reader that is there.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -60,5 +60,46 @@ fn a_run_selects_what_its_times_select_and_later_readers_hear_of_it() {
         [("during=shot-2", 400), ("during=shot-1&from=-1ms&to=%2B1ms", 400), ("during=a%20b", 400)]
     {
         assert_eq!(get(address, &format!("/api/gaps?stream=lab/x&{range}")).status, status, "{range}");
+    }
+}
+
+#[test]
+fn a_page_is_told_of_each_change_and_asks_for_the_runs_of_its_window() {
+    let bus = bus();
+    let monitor = monitor(&bus);
+    let (address, node) = (monitor.address(), node(&bus));
+    let mut page = Page::open(address);
+    let first = page.text("runs", |_| true);
+    assert_eq!(first["change"], 0, "every page is told once, as it may have missed changes before");
+    page.say(r#"{"type":"visible","visible":false}"#);
+    let events =
+        [("a", What::Start), ("a", What::Stop), ("b", What::Start)].map(|(id, what)| say(&node, id, what));
+    let [a, end, b] = events.map(|event| event.time.as_nanos());
+    wait_until("all events", || (get(address, "/api/runs").json()[1]["id"] == "b").then_some(()));
+    page.say(r#"{"type":"visible","visible":true}"#);
+    let told = page.text("runs", |told| told["change"].as_u64() > Some(0));
+    assert!(told["change"].as_u64() <= Some(3), "{told}");
+    let found = |query: &str| {
+        let runs = get(address, &format!("/api/runs?{query}")).json();
+        let ids = runs.as_array().unwrap().iter().map(|run| run["id"].as_str().unwrap().to_owned());
+        ids.collect::<Vec<_>>().join(" ")
+    };
+    for (query, runs) in [
+        (String::new(), "a b"),
+        ("limit=1".to_owned(), "b"),
+        ("id=a".to_owned(), "a"),
+        ("id=c".to_owned(), ""),
+        (format!("to={a}"), ""),
+        (format!("to={}", a + 1), "a"),
+        (format!("from={end}&to={b}"), "a"),
+        (format!("from={}&to={b}", end + 1), ""),
+        (format!("from={}", b + 1), "b"),
+    ] {
+        assert_eq!(found(&query), runs, "{query}");
+    }
+    for query in ["limit=0", "limit=100001", "from=x", "from=5&to=5", "id=two%20words", "id="] {
+        let refused = get(address, &format!("/api/runs?{query}"));
+        assert_eq!(refused.status, 400, "{query}");
+        assert!(refused.json()["help"].as_str().is_some_and(|help| !help.is_empty()), "{query}");
     }
 }
