@@ -95,8 +95,10 @@ class Bus {
     if (options.alarms && first !== undefined) this.all.push({ ...first, name: 'lab/alarm' });
     /** What pages are told of alarms: tests change it. @type {any[]} */
     this.alarms = options.alarms ? alarmsAt(this.started) : [];
-    /** What `GET /api/runs` answers: tests change it. @type {any[]} */
+    /** All runs: tests change them, and say so by `tellRuns`. @type {any[]} */
     this.runs = [];
+    /** Requests for runs, runs in their answers, and how often pages were told that there are others. */
+    this.asked = { requests: 0, runs: 0, told: 0 };
     this.protocol = options.pageProtocol ?? 1;
     this.spoil = options.spoil ?? 0;
     this.fullDisk = options.fullDisk ?? false;
@@ -113,6 +115,14 @@ class Bus {
 
   /** Closes the open pages. */
   onSignOut = () => {};
+
+  /** The newest runs of a query. @param {URLSearchParams} query */
+  runsIn(query) {
+    const [id, from, to, limit] = ['id', 'from', 'to', 'limit'].map((name) => query.get(name));
+    const begins = (/** @type {any} */ run) => BigInt(run.start_ns ?? run.end_ns);
+    const found = this.runs.filter((run) => (id === null || run.id === id) && (from === null || run.end_ns === null || BigInt(run.end_ns) >= BigInt(from ?? 0)) && (to === null || begins(run) < BigInt(to ?? 0)));
+    return found.sort((a, b) => Number(begins(a) - begins(b))).slice(limit === null ? 0 : -Number(limit));
+  }
 
   /** Forgeries since the server began, a thousand a second. */
   forged() {
@@ -306,6 +316,13 @@ class Viewer {
     this.tally = tally;
     this.say({ type: 'hello', page_protocol: bus.protocol, server: bus.server() });
     this.streams(true);
+    this.runs(0);
+  }
+
+  /** @param {number} change */
+  runs(change) {
+    this.bus.asked.told += 1;
+    this.say({ type: 'runs', change });
   }
 
   /** @param {unknown} value */
@@ -638,8 +655,11 @@ function answer(bus, url, method, body) {
       return [200, { available: true, probability: bus.injection.probability }];
     case 'GET /api/patterns':
       return [200, bus.patterns];
-    case 'GET /api/runs':
-      return [200, bus.runs];
+    case 'GET /api/runs': {
+      const runs = bus.runsIn(query);
+      Object.assign(bus.asked, { requests: bus.asked.requests + 1, runs: bus.asked.runs + runs.length });
+      return [200, runs];
+    }
     case 'POST /api/alarms': {
       const alarm = bus.alarms.find((each) => each.stream === body.stream && each.channel === body.channel);
       if (alarm?.change !== body.change) return [409, { error: 'the state has changed since it was seen', help: 'look at the new state' }];
@@ -735,9 +755,15 @@ export async function startFakeServer(options = {}) {
     http.closeAllConnections();
     await new Promise((resolve) => http.close(resolve));
   };
+  let changes = 0;
+  /** Tells all pages that there are other runs. */
+  const tellRuns = () => {
+    changes += 1;
+    viewers.forEach((viewer) => viewer.runs(changes));
+  };
   /** Breaks the connections of all pages, or of one user's. @param {string} [user] */
   const cut = (user) => viewers.forEach((viewer) => { if (user === undefined || viewer.user === user) viewer.socket.terminate(); });
-  return { url: `http://127.0.0.1:${address.port}`, port: address.port, stats, close, cut, views: bus.views, graph: bus.graph, alarms: bus.alarms, runs: bus.runs };
+  return { url: `http://127.0.0.1:${address.port}`, port: address.port, stats, close, cut, views: bus.views, graph: bus.graph, alarms: bus.alarms, runs: bus.runs, asked: bus.asked, tellRuns };
 }
 
 /** @param {string} name @param {number} otherwise */

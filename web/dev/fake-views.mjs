@@ -9,7 +9,7 @@ import { randomBytes } from 'node:crypto';
 /** @typedef {{id: string, name: string, readOnly: boolean}} Follower */
 
 const NAME = /^(?!\.)[A-Za-z0-9._-]{1,64}$/;
-const FIELD = /^(title|notes|window|cursors|single|order|plot\/[a-z0-9]{1,16})$/;
+const FIELD = /^(title|notes|window|run|cursors|single|order|plot\/[a-z0-9]{1,16})$/;
 const READER = 'this visitor may read, not change';
 
 /** Reads JSON; nanoseconds keep all digits in the notation in which the server writes them. @param {string} text */

@@ -78,6 +78,7 @@ const STATES = {
   export: { query: GAPS, act: (page) => page.keyboard.press('e') },
   steering: { query: GAPS, act: steer },
   runs: { options: { fields: true }, query: '?during=shot-2&t0=run&plot=test/hole:sine&plot=lab/spectrum:x;panel=waterfall', act: (page) => page.keyboard.press('r') },
+  runmarks: { query: '?span=1min&plot=test/hole:sine&plot=test/chirp:a' },
   runopen: { query: '?during=shot-3&plot=test/hole:sine&plot=test/chirp:a' },
   rununknown: { query: '?during=shot-99&plot=test/hole:sine' },
   older: { options: { pageProtocol: 0 } },

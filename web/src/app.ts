@@ -9,7 +9,7 @@ import { Live, type Connection } from './live';
 import { gapOfDetail } from './model/gaps';
 import { hopsOf, type Hop } from './model/hops';
 import { leftOut, readLayout, writeLayout } from './model/layout';
-import { isBare } from './model/run-link';
+import { isBare, shownRun, writeRunLink } from './model/run-link';
 import { connectionSentence, noticeOf, type Standing } from './model/notices';
 import { sentence, worstStream, type Alarms } from './model/sentence';
 import { AttackWatch } from './model/unauthentic';
@@ -76,8 +76,9 @@ export class App {
     zone: () => this.#zone, say: (text) => this.#notices.toast(text),
   });
   readonly #runs = new RunWatch({
-    now: () => this.#now(), zone: () => this.#zone, say: (text) => this.#notices.toast(text), onAddress: () => this.#onPlots(),
-    look: (window) => this.#plots.look(window), follow: () => this.#plots.follow(), mark: (marks, zero) => this.#plots.markRuns(marks, zero),
+    now: () => this.#now(), zone: () => this.#zone, say: (text) => this.#notices.toast(text),
+    layout: () => this.#plots.layout, stretch: () => this.#plots.stretch, mayMove: () => this.#shared.mayMove,
+    show: (run, window) => this.#plots.showRun(run, window), mark: (marks, zero) => this.#plots.markRuns(marks, zero?.startNs ?? null),
   });
   readonly #graph = new GraphPanel({
     catalogue: () => this.#byName, onPlot: (traces) => this.#plots.plot(traces, { kind: 'new' }),
@@ -175,10 +176,8 @@ export class App {
   }
 
   #loadAddress(): void {
-    // The window of a followed view is the view's.
-    if (this.#shared.load(location.search)) return this.#runs.load('');
-    this.#plots.load(readLayout(location.search));
-    this.#runs.load(location.search);
+    if (this.#shared.load(location.search)) return;
+    this.#plots.load({ ...readLayout(location.search), run: shownRun(location.search) });
     const words = leftOut(location.search);
     if (words !== '') this.#notices.toast(words);
   }
@@ -246,6 +245,7 @@ export class App {
       case 'streams': return this.#onStreams(message.streams);
       case 'account': return this.#onAccount(message.account);
       case 'alarms': return this.#alarmContext.board.take(message.news);
+      case 'runs': return this.#runs.onNews();
       case 'note':
         if (message.level === 'warn') this.#shared.onWarning(message.text);
         return this.#notices.toast(message.text);
@@ -321,7 +321,7 @@ export class App {
   }
 
   #beat(): void {
-    this.#runs.look(performance.now());
+    this.#runs.look();
     void this.#changes.look(this.#byName.keys(), this.#plots.stretch);
     this.#alarmList.show();
     this.#plots.beat();
@@ -409,7 +409,7 @@ export class App {
   #onPlots(): void {
     const { layout } = this.#plots;
     this.#shared.onLayout(layout);
-    this.#runs.onWindow(layout.window);
+    this.#runs.onLayout();
     this.#top.showWindow(layout.window, this.#zone);
     this.#root.toggleAttribute('data-paused', layout.window.endNs !== null);
     this.#list.setPlotted(new Set(layout.plots.flatMap((plot) => plot.traces.map((trace) => trace.stream))));
@@ -419,7 +419,12 @@ export class App {
   }
 
   #writeAddress(): void {
-    history.replaceState(null, '', `?${this.#shared.query ?? this.#runs.query(writeLayout(this.#plots.layout))}`);
+    history.replaceState(null, '', `?${this.#shared.query ?? this.#query()}`);
+  }
+
+  #query(): string {
+    const { layout } = this.#plots;
+    return writeRunLink(writeLayout(layout), { choice: layout.run?.choice ?? null, relative: layout.run?.relative ?? false }, layout.run?.whole === true);
   }
 
   #onVisibility(): void {
@@ -463,6 +468,7 @@ export class App {
       case 'next-run': return void this.#runs.step('next');
       case 'previous-run': return void this.#runs.step('previous');
       case 'run-time': return this.#runs.toggleRelative();
+      case 'run-marks': return this.#runs.toggleMarks();
       case 'views': return this.#shared.toggle();
       case 'graph': return this.#graph.toggle();
       case 'alarms': return this.#alarmList.toggle();

@@ -11,6 +11,7 @@ import type { Direction, PlotGap } from './model/gaps';
 import { EMPTY_LAYOUT, MAX_PLOTS, overlay, plotOf, withoutRoom, type Layout, type Plot } from './model/layout';
 import { limitsOf, sameLimits, type Limit } from './model/limits';
 import { LiveEdge } from './model/live-edge';
+import type { ShownRun } from './model/run-link';
 import type { RunMark } from './model/run-marks';
 import type { Mark } from './model/steering-marks';
 import { channelOf, firstPanel, type PanelKind } from './model/picture';
@@ -346,9 +347,9 @@ export class Plots {
     this.#look(zoom(this.#layout.window, factor, share, this.#edgeNow()));
   }
 
-  /** Shows this window. */
-  look(window: TimeWindow): void {
-    this.#look(window);
+  /** Shows a run, or none, in this window. */
+  showRun(run: ShownRun | null, window: TimeWindow): void {
+    this.#look(window, run);
   }
 
   /** Shows this much time. */
@@ -569,10 +570,10 @@ export class Plots {
     this.#request();
   }
 
-  /** Changes the window; what is drawn moves at once, the data follow. */
-  #look(window: TimeWindow): void {
+  /** Changes the window; what is drawn moves at once, the data follow. A window of the user's own is the run's no longer. */
+  #look(window: TimeWindow, run = this.#runIn(window)): void {
     this.unfocus();
-    this.#layout = { ...this.#layout, window };
+    this.#layout = { ...this.#layout, window, run };
     this.#grid.panels.forEach((panel) => panel.invalidate());
     this.#request();
     this.context.onChange();
@@ -591,6 +592,11 @@ export class Plots {
       else this.context.live.setView({ view: panel.view, traces: plot.traces, widthPx: this.context.columns(panel.widthPx), ...window });
     });
     this.#schedule();
+  }
+
+  #runIn({ spanNs, endNs }: TimeWindow): ShownRun | null {
+    const { run, window } = this.#layout;
+    return run === null || !run.whole || (spanNs === window.spanNs && endNs === window.endNs) ? run : { ...run, whole: false };
   }
 
   #setCursor(share: number | null): void {

@@ -1,14 +1,17 @@
 /**
- * Runs on this page: asks the server for them, moves the plots to the one that is chosen, and follows it while it goes on.
+ * Runs on this page: asks the server for those that the plots show, moves the plots to the one that is chosen, and follows it while
+ * it goes on.
  *
- * The archive is read for each answer, so nothing is asked while the list is closed and no run is followed.
+ * The server says when there are other runs than before. Then, and when the plots leave the stretch of time of which the runs are
+ * known, the page asks: for the runs around what is seen, for those of the chosen id, and for all of them only while the list is open.
  */
 import { ask, Refused } from './api';
-import { hasWindow, readRunLink, writeRunLink } from './model/run-link';
-import { runMarks, type RunMark } from './model/run-marks';
-import { choiceOf, findRun, lastedText, missingText, neighbourRun, readRuns, remarksOn, sameRun, windowOf, isStarted, type Choice, type Run, type StartedRun } from './model/runs';
+import type { Layout } from './model/layout';
+import { sameChoice, type ShownRun } from './model/run-link';
+import { aroundOf, isAround, joined, MOST_AROUND, runMarks, type Around, type RunMark } from './model/run-marks';
+import { choiceOf, findRun, hasMoved, isStarted, lastedText, missingText, neighbourRun, readRuns, remarksOn, sameRun, windowOf, type Choice, type Run, type StartedRun } from './model/runs';
 import type { Zone } from './model/time';
-import type { TimeWindow } from './model/window';
+import { follow, type TimeWindow } from './model/window';
 import { RunBar, type RunChip } from './ui/run-bar';
 import { RunsPanel, type RunAction } from './ui/runs-panel';
 
@@ -17,32 +20,47 @@ export interface RunContext {
   /** The server's time. */
   now(): bigint;
   zone(): Zone;
-  /** All plots are to show this window. */
-  look(window: TimeWindow): void;
-  follow(): void;
-  /** Marks for every plot, and the start that time is counted from. */
-  mark(marks: readonly RunMark[], zero: bigint | null): void;
-  /** The address changes. */
-  onAddress(): void;
+  layout(): Layout;
+  /** What the plots show; null without any. */
+  stretch(): { readonly from: bigint; readonly spanNs: bigint } | null;
+  /** Whether the page may move the plots by itself: not where others decide what they show. */
+  mayMove(): boolean;
+  /** All plots are to show a run, or none, in this window. */
+  show(run: ShownRun | null, window: TimeWindow): void;
+  /** Marks for every plot, and the run that time is counted from. */
+  mark(marks: readonly RunMark[], zero: StartedRun | null): void;
   say(text: string): void;
 }
 
-/** The server is asked this often while it matters. */
-const PERIOD_MS = 5_000;
+/** An answer of the server, and what was asked. */
+interface Known<Asked> {
+  readonly runs: readonly Run[];
+  /** The change of runs that the page had been told of last. */
+  readonly change: number;
+  readonly asked: Asked;
+}
+
+/** After a failure the server is left alone for so long. */
+const REST_MS = 5_000;
+const MARKS_KEY = 'tallycast-run-marks';
 
 /** The runs. */
 export class RunWatch {
   readonly #bar: RunBar;
   readonly #panel: RunsPanel;
-  #runs: readonly Run[] | null = null;
+  /** Number of times that the server has said that there are other runs. */
+  #change = 0;
+  #all: Known<null> | null = null;
+  #around: Known<Around> | null = null;
+  #ofId: Known<string> | null = null;
   #choice: Choice | null = null;
   #run: StartedRun | null = null;
-  /** The window that shows the run; null once the user has chosen another. */
-  #own: TimeWindow | 'awaited' | null = null;
-  #relative = false;
   #missing = '';
   #failure = '';
-  #askedMs = -Infinity;
+  #restsUntil = 0;
+  #busy = false;
+  #marked = '';
+  #marks = storedMarks();
 
   constructor(readonly context: RunContext) {
     this.#bar = new RunBar(() => this.toggle());
@@ -56,44 +74,50 @@ export class RunWatch {
     });
   }
 
-  /** Does what an address says of runs. */
-  load(query: string): void {
-    const { choice, relative } = readRunLink(query);
-    [this.#choice, this.#relative, this.#run, this.#missing] = [choice, relative, null, ''];
-    this.#own = choice === null || hasWindow(query) ? null : 'awaited';
+  /** The run that time is counted from. */
+  get zero(): StartedRun | null {
+    return this.context.layout().run?.relative === true ? this.#run : null;
+  }
+
+  /** The plots show something else now. */
+  onLayout(): void {
+    const { run } = this.context.layout();
+    if (!sameChoice(run?.choice ?? null, this.#choice)) {
+      [this.#choice, this.#run, this.#missing] = [run?.choice ?? null, null, ''];
+      this.#resolve();
+    }
+    this.#mark();
     this.#write();
-    if (choice !== null) void this.#ask();
+    void this.#ask();
   }
 
-  /** The query of the address with the run in it. */
-  query(layout: string): string {
-    return writeRunLink(layout, { choice: this.#choice, relative: this.#relative }, this.#own !== null);
+  /** There are other runs than before. */
+  onNews(): void {
+    this.#change += 1;
+    void this.#ask();
   }
 
-  /** The plots show this window now. */
-  onWindow({ spanNs, endNs }: TimeWindow): void {
-    const own = this.#own;
-    if (own !== null && own !== 'awaited' && (own.spanNs !== spanNs || own.endNs !== endNs)) this.#own = null;
-  }
-
-  /** Asks again for a run that could not be looked up: the visitor may have signed in. */
+  /** Asks again what could not be answered: the visitor may have signed in. */
   onConnection(): void {
-    if (this.#choice !== null && this.#run === null) void this.#ask();
+    this.#restsUntil = 0;
+    void this.#ask();
   }
 
-  /** Looks at time passing: a run that goes on grows, and its stop becomes known. */
-  look(nowMs: number): void {
-    const run = this.#run;
-    if ((this.#panel.isOpen || run?.endNs === null) && nowMs - this.#askedMs >= PERIOD_MS) void this.#ask();
-    if (run !== null && run.endNs === null && this.#own !== null && this.#own !== 'awaited' && windowOf(run, this.context.now()).spanNs !== this.#own.spanNs) this.#look(run);
+  /** Looks at time passing: plots that follow move, and a run that goes on grows. */
+  look(): void {
+    this.#adjust();
     if (this.#choice !== null || this.#panel.isOpen) this.#write();
+    void this.#ask();
   }
 
   /** Opens or closes the list. */
   toggle(): void {
     const open = this.#panel.toggle();
     this.#bar.expand(open);
-    if (open) void this.#ask();
+    if (!open) return;
+    this.#all = null;
+    this.#write();
+    void this.#ask();
   }
 
   /** Closes the list; returns false if it was not open. */
@@ -105,74 +129,128 @@ export class RunWatch {
 
   /** Shows the run that began after or before the one that is shown; first the newest. */
   async step(direction: 'next' | 'previous'): Promise<void> {
-    if (this.#runs === null) await this.#ask();
-    if (this.#runs === null) return this.context.say(this.#failure);
-    const run = neighbourRun(this.#runs, this.#run, direction);
+    if (this.#all?.change !== this.#change) await this.#fetch(() => this.#askAll());
+    if (this.#all === null) return this.context.say(this.#failure);
+    const run = neighbourRun(this.#all.runs, this.#run, direction);
     if (run !== null) return this.#show(run);
     return this.context.say(this.#run === null ? 'No run is known to this monitor yet' : direction === 'next' ? 'No later run' : 'No earlier run');
   }
 
   /** Counts time from the start of the run, or shows times of day again. */
   toggleRelative(): void {
-    if (this.#run === null) return this.context.say('Choose a run first: time is counted from its start');
-    this.#relative = !this.#relative;
-    this.#mark();
-    this.#write();
-    this.context.onAddress();
+    const { run, window } = this.context.layout();
+    if (run === null || this.#run === null) return this.context.say('Choose a run first: time is counted from its start');
+    this.context.show({ ...run, relative: !run.relative }, window);
   }
 
+  /** Shows the marks of runs in plots, or hides them. */
+  toggleMarks(): void {
+    this.#marks = !this.#marks;
+    storeMarks(this.#marks);
+    this.#mark();
+    this.#write();
+    this.context.say(this.#marks ? 'Runs are marked in the plots' : 'Runs are not marked in the plots');
+    void this.#ask();
+  }
+
+  /** Asks for what is not known: one request after the other, so that what changes quickly is asked for at the server's pace. */
   async #ask(): Promise<void> {
-    this.#askedMs = performance.now();
+    if (this.#busy) return;
+    this.#busy = true;
+    for (let next = this.#next(); next !== null && performance.now() >= this.#restsUntil; next = this.#next()) await this.#fetch(next);
+    this.#busy = false;
+  }
+
+  async #fetch(next: () => Promise<void>): Promise<void> {
     try {
-      this.#runs = readRuns(await ask('/api/runs'));
+      await next();
       this.#failure = '';
     } catch (error) {
       this.#failure = error instanceof Refused ? error.text : 'The server did not answer: the list is not known now';
+      this.#restsUntil = performance.now() + REST_MS;
     }
     this.#resolve();
+    this.#mark();
     this.#write();
+  }
+
+  /** The next request, or null if everything is known. */
+  #next(): (() => Promise<void>) | null {
+    const change = this.#change;
+    const id = this.#choice?.id ?? null;
+    if (id !== null && (this.#ofId?.asked !== id || this.#ofId.change !== change)) return () => this.#askId(id);
+    const seen = this.#seen();
+    // Before its first word of them the server may have none, or none for this visitor.
+    if (change > 0 && this.#marks && seen !== null && (this.#around?.change !== change || !isAround(this.#around.asked, seen))) return () => this.#askAround(seen);
+    return this.#panel.isOpen && this.#all?.change !== change ? () => this.#askAll() : null;
+  }
+
+  /** The stretch of time that the plots show; null without any, or before they are drawn. */
+  #seen(): { readonly from: bigint; readonly spanNs: bigint } | null {
+    const { plots, window: { spanNs, endNs } } = this.context.layout();
+    const drawn = this.context.stretch();
+    if (plots.length === 0 || drawn === null) return null;
+    return endNs !== null ? { from: endNs - spanNs, spanNs } : drawn.spanNs === spanNs ? drawn : null;
+  }
+
+  async #askId(id: string): Promise<void> {
+    const change = this.#change;
+    this.#ofId = { runs: readRuns(await ask(`/api/runs?id=${encodeURIComponent(id)}`)), change, asked: id };
+  }
+
+  async #askAround(seen: { readonly from: bigint; readonly spanNs: bigint }): Promise<void> {
+    const [change, follows] = [this.#change, this.context.layout().window.endNs === null];
+    const within = async (asked: Around): Promise<Known<Around>> => {
+      const to = asked.to === null ? '' : `&to=${asked.to}`;
+      return { runs: readRuns(await ask(`/api/runs?from=${asked.from}${to}&limit=${MOST_AROUND}`)), change, asked };
+    };
+    const found = await within(aroundOf(seen, follows, false));
+    this.#around = found.runs.length < MOST_AROUND ? found : await within(aroundOf(seen, follows, true));
+  }
+
+  async #askAll(): Promise<void> {
+    const change = this.#change;
+    this.#all = { runs: readRuns(await ask('/api/runs')), change, asked: null };
   }
 
   /** Finds the chosen run among those that are known now. */
   #resolve(): void {
     const choice = this.#choice;
-    const runs = this.#runs;
-    if (runs === null || choice === null) return this.#mark();
+    if (choice === null || this.#ofId?.asked !== choice.id) return;
+    const { runs } = this.#ofId;
     const before = this.#run;
     // The run that is shown stays the same one when its id is used again.
     const found = before === null ? findRun(runs, choice) : { kind: 'run', run: runs.filter(isStarted).find((run) => sameRun(run, before)) ?? before, of: 1 } as const;
     if (found.kind !== 'run') {
       if (this.#missing === '') this.context.say(`${missingText(choice, found.kind)}: the list of runs has those that are`);
       this.#missing = missingText(choice, found.kind);
-      return this.#mark();
+      return;
     }
     this.#missing = '';
     this.#run = found.run;
     if (found.of > 1) {
-      this.#choice = choiceOf(runs, found.run);
       this.context.say(`${found.of} runs have the id ${choice.id}: this is the newest, and the list of runs has the others`);
+      const { run, window } = this.context.layout();
+      if (run !== null && this.context.mayMove()) {
+        this.#choice = choiceOf(runs, found.run);
+        this.context.show({ ...run, choice: this.#choice }, window);
+      }
     }
-    this.#mark();
-    if (this.#own === 'awaited') return this.#look(found.run);
-    if (before?.endNs === null && found.run.endNs !== null) {
-      if (this.#own !== null) this.#look(found.run);
-      this.context.say(`${found.run.id} has ended after ${lastedText(found.run, this.context.now())}`);
-    }
+    this.#adjust();
+    if (before?.endNs === null && found.run.endNs !== null) this.context.say(`${found.run.id} has ended after ${lastedText(found.run, this.context.now())}`);
+  }
+
+  /** Moves the plots with a run that goes on, or has ended, if their window is the run's. */
+  #adjust(): void {
+    const { run, window } = this.context.layout();
+    if (run === null || this.#run === null || !run.whole || !hasMoved(this.#run, window, this.context.now()) || !this.context.mayMove()) return;
+    this.context.show(run, windowOf(this.#run, this.context.now()));
   }
 
   #show(run: StartedRun): void {
-    this.#choice = choiceOf(this.#runs ?? [], run);
-    this.#run = run;
-    this.#missing = '';
-    this.#mark();
-    this.#look(run);
-    this.#write();
-    this.context.onAddress();
-  }
-
-  #look(run: StartedRun): void {
-    this.#own = windowOf(run, this.context.now());
-    this.context.look(this.#own);
+    const choice = choiceOf(joined(this.#all?.runs ?? [], this.#ofId?.runs ?? []), run);
+    [this.#choice, this.#run, this.#missing] = [choice, run, ''];
+    this.context.show({ choice, relative: this.context.layout().run?.relative ?? false, whole: true }, windowOf(run, this.context.now()));
   }
 
   #act(action: RunAction): void {
@@ -180,29 +258,35 @@ export class RunWatch {
       case 'previous':
       case 'next': return void this.step(action);
       case 'relative': return this.toggleRelative();
-      case 'whole': return this.#run === null ? undefined : this.#look(this.#run);
+      case 'marks': return this.toggleMarks();
+      case 'whole': return this.#run === null ? undefined : this.#show(this.#run);
       case 'leave': return this.#leave();
     }
   }
 
   #leave(): void {
-    [this.#choice, this.#run, this.#own, this.#relative, this.#missing] = [null, null, null, false, ''];
-    this.#mark();
-    this.#write();
-    this.context.follow();
-    this.context.onAddress();
+    this.context.show(null, follow(this.context.layout().window));
   }
 
+  /** Marks the plots, if anything of it has changed. */
   #mark(): void {
-    this.context.mark(runMarks(this.#runs ?? [], this.#run), this.#relative ? this.#run?.startNs ?? null : null);
+    const zero = this.zero;
+    const marks = this.#marks ? runMarks(joined(this.#run === null ? [] : [this.#run], this.#around?.runs ?? []), this.#run) : [];
+    const key = [zero?.startNs, ...marks.map(({ at, id, edge, chosen }) => `${at}${id}${edge}${chosen}`)].join();
+    if (key === this.#marked) return;
+    this.#marked = key;
+    this.context.mark(marks, zero);
   }
 
   #write(): void {
     const [run, now] = [this.#run, this.context.now()];
     this.#bar.show(this.#chip());
+    if (!this.#panel.isOpen) return;
+    const known = joined(this.#all?.runs ?? [], this.#ofId?.runs ?? [], this.#around?.runs ?? []);
     this.#panel.show({
-      runs: this.#runs, run, remarks: run === null ? [] : remarksOn(run, this.#runs ?? [], now), note: this.#failure !== '' ? this.#failure : this.#missing,
-      relative: this.#relative, now, zone: this.context.zone(),
+      runs: this.#all?.runs ?? null, run, remarks: run === null ? [] : remarksOn(run, known, now), note: this.#failure,
+      missing: this.#missing === '' || this.#choice === null ? null : { id: this.#choice.id, why: `${this.#missing}: choose another, or leave it. The window stays as it is.` },
+      relative: this.zero !== null, marks: this.#marks, now, zone: this.context.zone(),
     });
   }
 
@@ -212,5 +296,22 @@ export class RunWatch {
     if (choice === null) return null;
     if (this.#missing !== '') return { mood: 'warn', id: choice.id, facts: 'is not known' };
     return { mood: this.#failure === '' ? 'shown' : 'warn', id: choice.id, facts: this.#failure === '' ? '…' : 'cannot be looked up' };
+  }
+}
+
+/** Returns whether this browser marks runs; it does unless it was told not to. */
+function storedMarks(): boolean {
+  try {
+    return localStorage.getItem(MARKS_KEY) !== 'off';
+  } catch {
+    return true;
+  }
+}
+
+function storeMarks(on: boolean): void {
+  try {
+    localStorage.setItem(MARKS_KEY, on ? 'on' : 'off');
+  } catch {
+    // Without storage the choice holds for this visit.
   }
 }

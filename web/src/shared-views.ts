@@ -6,7 +6,7 @@ import type { Layout } from './model/layout';
 import type { Notice } from './model/notices';
 import { fieldsOf, keepIds, merged, newId, shownOf, type Shown } from './model/shared-fields';
 import { columnStep, nameOfTitle, readLink, writeLink, type Link } from './model/shared-link';
-import { ALONE, step, wantsFlush, type Session, type SessionEvent } from './model/shared-view';
+import { ALONE, hindrance, step, wantsFlush, type Session, type SessionEvent } from './model/shared-view';
 import { chipOf, viewNotice, type ChipAction } from './model/shared-words';
 import type { Zone } from './model/time';
 import type { Plots } from './plots';
@@ -75,6 +75,12 @@ export class SharedViews {
   get query(): string | null {
     const session = this.#session;
     return session.kind === 'joining' || session.kind === 'following' || session.kind === 'refused' ? writeLink(session.target) : null;
+  }
+
+  /** Whether the page may move its plots by itself: not where others decide what it shows. */
+  get mayMove(): boolean {
+    const session = this.#session;
+    return session.kind !== 'following' || (session.online && session.settled && hindrance(session) === '');
   }
 
   /** What is said in place of plots, or null. */

@@ -6,6 +6,7 @@
  */
 import type { TraceRequest } from '../wire/messages';
 import { PANELS, type PanelKind } from './picture';
+import type { ShownRun } from './run-link';
 import { AUTO, type AxisMode } from './scale';
 import type { Cursors } from './stretch';
 import { DEFAULT_WINDOW, MAX_SPAN, MIN_SPAN, type TimeWindow } from './window';
@@ -43,10 +44,12 @@ export interface Layout {
   readonly single: number | null;
   /** The two cursors, or null. */
   readonly cursors: Cursors | null;
+  /** The run that the plots show, or null; `run-link.ts` has it in an address. */
+  readonly run: ShownRun | null;
 }
 
 /** A page that shows nothing yet. */
-export const EMPTY_LAYOUT: Layout = { plots: [], window: DEFAULT_WINDOW, single: null, cursors: null };
+export const EMPTY_LAYOUT: Layout = { plots: [], window: DEFAULT_WINDOW, single: null, cursors: null, run: null };
 
 /** Returns whether a kind of panel has logarithmic axes. */
 export const hasLog = (panel: PanelKind): boolean => panel === 'spectrum' || panel === 'waterfall';
@@ -136,6 +139,7 @@ export function readLayout(query: string): Layout {
     window: { spanNs: readSpan(value('span')), endNs: readEnd(value('end')) },
     single: single !== null && single < kept.length ? single : null,
     cursors: readCursors(value('cursors')),
+    run: null,
   };
 }
 

@@ -4,6 +4,15 @@
  */
 import type { Choice } from './runs';
 
+/** The run that the plots show. */
+export interface ShownRun {
+  readonly choice: Choice;
+  /** Time is counted from its start. */
+  readonly relative: boolean;
+  /** The window is the run's own: it follows what the run is by now. */
+  readonly whole: boolean;
+}
+
 /** A choice in an address. */
 export interface RunLink {
   readonly choice: Choice | null;
@@ -23,6 +32,23 @@ export function readRunLink(query: string): RunLink {
   const choice = readChoice(values.get('during') ?? '');
   return { choice, relative: choice !== null && values.get('t0') === 'run' };
 }
+
+/** Returns the run that an address shows. */
+export function shownRun(query: string): ShownRun | null {
+  const { choice, relative } = readRunLink(query);
+  return choice === null ? null : { choice, relative, whole: !hasWindow(query) };
+}
+
+/** Returns whether two plots show the same of the same run. */
+export function sameShownRun(a: ShownRun | null, b: ShownRun | null): boolean {
+  return a === null || b === null ? a === b : sameChoice(a.choice, b.choice) && a.relative === b.relative && a.whole === b.whole;
+}
+
+/** Returns whether two choices mean the same. */
+export const sameChoice = (a: Choice | null, b: Choice | null): boolean => a?.id === b?.id && a?.at === b?.at;
+
+/** Returns whether a text can be the id of a run. */
+export const isRunId = (text: string): boolean => ID.test(text);
 
 /** Reads `ID` or `ID@TIME`; what no run can have is null. */
 export function readChoice(words: string): Choice | null {

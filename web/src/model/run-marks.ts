@@ -18,6 +18,40 @@ export const MOST_MARKS = 24;
 const MINUTE = 60n * SECOND;
 const HOUR = 60n * MINUTE;
 
+/** A stretch of time of which the runs are known; without an end it has those to come, too. */
+export interface Around {
+  readonly from: bigint;
+  readonly to: bigint | null;
+}
+
+/** A stretch of time that plots show. */
+type Seen = { readonly from: bigint; readonly spanNs: bigint };
+
+/** Runs asked for at one time. */
+export const MOST_AROUND = 200;
+
+/**
+ * Returns the stretch of time to ask for: what plots show and as much on either side, so that a small step asks nothing. Where there
+ * are more runs than one answer has, what they show alone. Plots that follow have runs to come, too: they are told of each.
+ */
+export function aroundOf({ from, spanNs }: Seen, follows: boolean, crowded: boolean): Around {
+  const margin = crowded ? 0n : spanNs;
+  return { from: from - margin, to: follows ? null : from + spanNs + margin };
+}
+
+/** Returns whether the runs of what plots show are known. */
+export const isAround = (known: Around, { from, spanNs }: Seen): boolean => from >= known.from && (known.to === null || from + spanNs <= known.to);
+
+/** Returns all runs of several lists, each once; the first list tells most recently. */
+export function joined(...lists: readonly (readonly Run[])[]): readonly Run[] {
+  const found = new Map<string, Run>();
+  for (const run of lists.flat()) {
+    const key = `${run.id} ${run.startNs ?? `stop ${run.endNs}`}`;
+    if (!found.has(key)) found.set(key, run);
+  }
+  return [...found.values()];
+}
+
 /** Returns the marks of all runs, by time. */
 export function runMarks(runs: readonly Run[], chosen: Run | null): readonly RunMark[] {
   const marks = runs.flatMap((run): readonly RunMark[] => {
@@ -38,6 +72,37 @@ export function placedMarks(marks: readonly RunMark[], shown: { readonly from: b
   }
   const drawn = inside.length > MOST_MARKS ? inside.filter((mark) => mark.chosen) : inside;
   return drawn.map((mark) => ({ share: Number(mark.at - shown.from) / Number(shown.spanNs), mark }));
+}
+
+/** A mark in a plot, and the words beside it. */
+export interface FlaggedMark {
+  /** From the left edge of the data, in CSS pixels. */
+  readonly x: number;
+  readonly mark: RunMark;
+  /** Empty where there is no room for it. */
+  readonly label: string;
+  /** Side of the line on which the label is. */
+  readonly side: 'left' | 'right';
+}
+
+/** Room of a label of so many characters, generously. */
+export const labelPx = (characters: number): number => 7 * characters + 12;
+
+/** Returns the marks in a plot whose data are `width` wide, with labels where no other is: first those of the run that is shown. */
+export function flagged(marks: readonly RunMark[], shown: Seen, width: number): readonly FlaggedMark[] {
+  const placed = placedMarks(marks, shown).map(({ share, mark }) => {
+    const starts = mark.edge === 'start';
+    const label = starts ? `▸ ${mark.id}` : `${mark.id} ◂`;
+    const [x, room] = [share * width, labelPx(label.length)];
+    // Beyond the plot's edge there is no room for it.
+    const side: FlaggedMark['side'] = starts === ((starts ? width - x : x) < room) ? 'left' : 'right';
+    return { x, mark, label, side, from: side === 'left' ? x - room : x, to: side === 'left' ? x : x + room };
+  });
+  const taken: (typeof placed)[number][] = [];
+  for (const each of [...placed.filter(({ mark }) => mark.chosen), ...placed.filter(({ mark }) => !mark.chosen)]) {
+    if (taken.every(({ from, to }) => each.to <= from || each.from >= to)) taken.push(each);
+  }
+  return placed.map((each) => ({ x: each.x, mark: each.mark, label: taken.includes(each) ? each.label : '', side: each.side }));
 }
 
 /** Index of the first mark at or after a moment: every plot looks for it with every frame. */

@@ -129,6 +129,11 @@ export function windowOf(run: StartedRun, now: bigint): TimeWindow {
 
 const earlier = (a: bigint, b: bigint): bigint => (a < b ? a : b);
 
+/** Returns whether a window is not that of the run any more: it goes on and has outgrown it, or has ended meanwhile. */
+export function hasMoved(run: StartedRun, window: TimeWindow, now: bigint): boolean {
+  return run.endNs === null ? window.endNs !== null || windowOf(run, now).spanNs !== window.spanNs : window.endNs === null;
+}
+
 /** Windows of a run that goes on, in seconds: so few that it seldom changes, so many that most of it is the run. */
 const GROWING: readonly bigint[] = [10n, 20n, 30n, 60n, 120n, 300n, 600n, 1_200n, 1_800n, 3_600n, 7_200n, 18_000n, 43_200n, 86_400n];
 

@@ -4,10 +4,11 @@
  * A document may hold more than this page shows: panels of another kind, further keys of a plot, an axis of another kind.
  * Such things are kept wherever the page writes beside them.
  */
-import { fields, isFields, list, nanoseconds, number, text, type Fields } from '../wire/json';
+import { fields, flag, isFields, list, nanoseconds, number, text, type Fields } from '../wire/json';
 import type { TraceRequest } from '../wire/messages';
 import { GRID_COLUMNS, hasLog, isPlot, LOGS, MAX_PLOTS, MAX_ROWS, MAX_TRACES, plotOf, sameTrace, type Layout, type LogAxes, type Plot } from './layout';
 import { PANELS } from './picture';
+import { isRunId, sameShownRun, type ShownRun } from './run-link';
 import { AUTO, type AxisMode } from './scale';
 import type { Cursors } from './stretch';
 import { DEFAULT_WINDOW, MAX_SPAN, MIN_SPAN, type TimeWindow } from './window';
@@ -32,7 +33,7 @@ export function shownOf(document: Fields, before: Shown | null = null): Shown {
   const single = ids.indexOf(text(document, 'single'));
   return {
     ids,
-    layout: { plots: found.map(({ plot }) => plot), window: readWindow(document['window']), single: single < 0 ? null : single, cursors: readCursors(document['cursors']) },
+    layout: { plots: found.map(({ plot }) => plot), window: readWindow(document['window']), single: single < 0 ? null : single, cursors: readCursors(document['cursors']), run: readRun(document['run']) },
   };
 }
 
@@ -53,6 +54,7 @@ export function changedFields(before: Shown, after: Shown, document: Fields): Fi
   const [old, now] = [before.layout, after.layout];
   if (old.window.spanNs !== now.window.spanNs || old.window.endNs !== now.window.endNs) changed['window'] = writeWindow(now.window);
   if (old.cursors?.a !== now.cursors?.a || old.cursors?.b !== now.cursors?.b) changed['cursors'] = writeCursors(now.cursors);
+  if (!sameShownRun(old.run, now.run)) changed['run'] = writeRun(now.run);
   if (singleOf(before) !== singleOf(after)) changed['single'] = singleOf(after);
   for (const id of before.ids) if (!after.ids.includes(id)) changed[plotKey(id)] = null;
   after.ids.forEach((id, place) => {
@@ -68,7 +70,7 @@ export function changedFields(before: Shown, after: Shown, document: Fields): Fi
 export function fieldsOf(shown: Shown, document: Fields = {}): Fields {
   const before = shownOf(document);
   return merged(document, {
-    window: writeWindow(shown.layout.window), cursors: writeCursors(shown.layout.cursors), single: singleOf(shown),
+    window: writeWindow(shown.layout.window), cursors: writeCursors(shown.layout.cursors), run: writeRun(shown.layout.run), single: singleOf(shown),
     order: withHidden(shown.ids, document, before.ids), ...changedFields(before, shown, document),
   });
 }
@@ -213,6 +215,17 @@ function readWindow(value: unknown): TimeWindow {
 }
 
 const writeWindow = ({ spanNs, endNs }: TimeWindow): Fields => ({ span_ns: `${spanNs}`, end_ns: endNs === null ? null : `${endNs}` });
+
+function readRun(value: unknown): ShownRun | null {
+  const from = fields(value);
+  const id = text(from, 'id');
+  if (!isRunId(id)) return null;
+  const at = from['at_ns'] === null || from['at_ns'] === undefined ? null : nanoseconds(from, 'at_ns');
+  return { choice: { id, at }, relative: flag(from, 'relative'), whole: flag(from, 'whole') };
+}
+
+const writeRun = (run: ShownRun | null): Fields | null =>
+  (run === null ? null : { id: run.choice.id, at_ns: run.choice.at === null ? null : `${run.choice.at}`, relative: run.relative, whole: run.whole });
 
 function readCursors(value: unknown): Cursors | null {
   if (!isFields(value)) return null;

@@ -10,7 +10,7 @@ import { byId, el } from './dom';
 export type Command =
   | 'follow' | 'pause' | 'next-gap' | 'previous-gap' | 'search' | 'account' | 'single' | 'close-plot' | 'axis'
   | 'earlier' | 'later' | 'zoom-in' | 'zoom-out' | 'next-plot' | 'previous-plot' | 'list' | 'cursors' | 'utc' | 'theme' | 'wall'
-  | 'runs' | 'next-run' | 'previous-run' | 'run-time' | 'share' | 'views' | 'graph' | 'export' | 'alarms' | 'keys' | 'escape';
+  | 'runs' | 'next-run' | 'previous-run' | 'run-time' | 'run-marks' | 'share' | 'views' | 'graph' | 'export' | 'alarms' | 'keys' | 'escape';
 
 interface Key {
   readonly keys: readonly string[];
@@ -42,6 +42,7 @@ const GROUPS: readonly (readonly [string, readonly Key[]])[] = [
     key(',', ',', 'previous-run', 'run before'),
     key('.', '.', 'next-run', 'next run'),
     key('0', '0', 'run-time', 'time from its start'),
+    key('R', 'shift r', 'run-marks', 'marks of runs in plots'),
   ]],
   ['Plots', [
     key('/', '/', 'search', 'search; ↑ ↓ choose, → channels'),

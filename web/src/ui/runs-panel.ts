@@ -10,7 +10,7 @@ import type { Zone } from '../model/time';
 import { byId, el, fill, iconButton, setAttribute, setText } from './dom';
 
 /** What the buttons of the run that is shown do. */
-export type RunAction = 'previous' | 'next' | 'relative' | 'whole' | 'leave';
+export type RunAction = 'previous' | 'next' | 'relative' | 'whole' | 'leave' | 'marks';
 
 /** Receiver of the events. */
 export interface RunsListener {
@@ -27,9 +27,13 @@ export interface RunsShown {
   /** The run that is shown. */
   readonly run: StartedRun | null;
   readonly remarks: readonly string[];
-  /** What is wrong: the list cannot be read, or the run is not known. */
+  /** A run that is to be shown and is not known, and what to do. */
+  readonly missing: { readonly id: string; readonly why: string } | null;
+  /** What is wrong: the list cannot be read. */
   readonly note: string;
   readonly relative: boolean;
+  /** Whether runs are marked in plots. */
+  readonly marks: boolean;
   readonly now: bigint;
   readonly zone: Zone;
 }
@@ -57,13 +61,14 @@ export class RunsPanel {
   readonly #remarks = el('p', { class: 'run-remarks' });
   readonly #buttons = new Map<RunAction, HTMLButtonElement>();
   readonly #count = el('span', { class: 'run-count', role: 'status' });
+  readonly #marks = el('button', { type: 'button', class: 'word-button run-button', title: 'Mark the starts and ends of runs in plots (shift r)', text: 'Marks' });
   readonly #search = el('input', {
     type: 'search', class: 'run-search', role: 'combobox', 'aria-expanded': 'true', 'aria-controls': 'run-rows', 'aria-label': 'Search runs', placeholder: 'Search by id, label, name', autocomplete: 'off', spellcheck: 'false',
   });
   readonly #note = el('p', { class: 'run-note', role: 'status' });
   readonly #rows = el('div', { id: 'run-rows', class: 'run-rows', role: 'listbox', 'aria-label': 'Runs, the newest first', tabindex: '0' });
   readonly #scroller = el('div', { class: 'run-scroller' }, this.#rows);
-  #shown: RunsShown = { runs: null, run: null, remarks: [], note: '', relative: false, now: 0n, zone: 'local' };
+  #shown: RunsShown = { runs: null, run: null, remarks: [], missing: null, note: '', relative: false, marks: true, now: 0n, zone: 'local' };
   /** The runs that match. */
   #found: readonly Run[] = [];
   /** The row that keys choose. */
@@ -77,8 +82,9 @@ export class RunsPanel {
     });
     this.#current.append(this.#title, this.#facts, this.#remarks, el('div', { class: 'run-buttons' }, ...buttons));
     this.#element.append(
-      el('div', { class: 'panel-header' }, el('h2', { text: 'Runs' }), this.#count, iconButton('close', 'Close (r)', () => this.toggle(false))),
+      el('div', { class: 'panel-header' }, el('h2', { text: 'Runs' }), this.#count, this.#marks, iconButton('close', 'Close (r)', () => this.toggle(false))),
       el('div', { class: 'runs-body' }, this.#current, this.#search, this.#note, this.#scroller));
+    this.#marks.addEventListener('click', () => listener.onAction('marks'));
     this.#search.addEventListener('input', () => this.#seek());
     for (const each of [this.#search, this.#rows]) each.addEventListener('keydown', (event) => this.#onKey(event));
     this.#scroller.addEventListener('scroll', () => this.#place());
@@ -109,9 +115,15 @@ export class RunsPanel {
   show(shown: RunsShown): void {
     this.#shown = shown;
     if (!this.isOpen) return;
-    const { run, runs, relative, now, zone } = shown;
-    this.#current.hidden = run === null;
-    if (run !== null) {
+    const { run, runs, missing, relative, now, zone } = shown;
+    this.#current.hidden = run === null && missing === null;
+    for (const [action, button] of this.#buttons) button.hidden = run === null && action !== 'leave';
+    setAttribute(this.#marks, 'aria-pressed', String(shown.marks));
+    if (missing !== null) {
+      setText(this.#title, missing.id);
+      setText(this.#facts, '');
+      setText(this.#remarks, missing.why);
+    } else if (run !== null) {
       setText(this.#title, `${run.id}, ${stateText(run)}`);
       setText(this.#facts, runFacts(run, now, zone));
       setText(this.#remarks, shown.remarks.map((words) => `${words.charAt(0).toUpperCase()}${words.slice(1)}.`).join(' '));

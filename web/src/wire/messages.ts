@@ -416,6 +416,8 @@ export type ServerMessage =
   | { readonly type: 'account'; readonly account: Account }
   | { readonly type: 'browser'; readonly loss: BrowserLoss }
   | { readonly type: 'alarms'; readonly news: AlarmNews }
+  /** There are other runs than before. */
+  | { readonly type: 'runs' }
   | { readonly type: 'note'; readonly level: 'info' | 'warn'; readonly text: string }
   | SharedMessage
   | { readonly type: 'unknown'; readonly name: string };
@@ -435,6 +437,8 @@ export function readMessage(value: unknown): ServerMessage {
       return { type, loss: readBrowserLoss(from) };
     case 'alarms':
       return { type, news: readAlarmNews(from) };
+    case 'runs':
+      return { type };
     case 'note':
     case 'notice':
       return { type: 'note', level: oneOf(from, 'level', ['info', 'warn'] as const, 'info'), text: text(from, 'text') };

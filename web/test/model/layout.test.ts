@@ -18,6 +18,7 @@ const LAYOUT: Layout = {
   window: { spanNs: 1_234_567n, endNs: 1_790_000_000_123_456_789n },
   single: 1,
   cursors: { a: 1_790_000_000_123_000_000n, b: 1_790_000_000_122_000_001n },
+  run: null,
 };
 
 describe('the address', () => {

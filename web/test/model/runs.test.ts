@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest';
-import { hasWindow, isBare, readChoice, readRunLink, writeChoice, writeRunLink } from '../../src/model/run-link';
-import { MOST_MARKS, placedMarks, relativeLabel, relativeTicks, runMarks, secondsText } from '../../src/model/run-marks';
+import { hasWindow, isBare, readChoice, readRunLink, sameShownRun, shownRun, writeChoice, writeRunLink } from '../../src/model/run-link';
+import { aroundOf, flagged, isAround, joined, labelPx, MOST_MARKS, placedMarks, relativeLabel, relativeTicks, runMarks, secondsText } from '../../src/model/run-marks';
 import { rowsInView, scrollTo } from '../../src/model/rows';
-import { choiceOf, endBy, findRun, isStarted, lastedText, matches, missingText, neighbourRun, overlapping, readRuns, remarksOn, runFacts, stateText, windowOf, type Run, type StartedRun } from '../../src/model/runs';
+import { choiceOf, endBy, findRun, hasMoved, isStarted, lastedText, matches, missingText, neighbourRun, overlapping, readRuns, remarksOn, runFacts, stateText, windowOf, type Run, type StartedRun } from '../../src/model/runs';
 import { SECOND } from '../../src/model/time';
 import { MAX_SPAN } from '../../src/model/window';
 import { parseJson } from '../../src/wire/json';
@@ -109,6 +109,17 @@ describe('the window of a run', () => {
     expect(endBy(run, run.startNs - 5n)).toBe(run.startNs);
   });
 
+  test('is left behind when the run outgrows it, ends, or is looked at for the first time', () => {
+    const [open, ended] = [started('b'), started('a', 0n)];
+    const after = (seconds: bigint): bigint => open.startNs + seconds * SECOND;
+    const window = windowOf(open, after(5n));
+    expect([5n, 9n, 10n, 25n].map((seconds) => hasMoved(open, window, after(seconds)))).toEqual([false, false, true, true]);
+    expect(hasMoved(open, { ...window, endNs: T }, after(5n))).toBe(true);
+    expect(hasMoved({ ...open, endNs: after(7n) }, window, after(8n))).toBe(true);
+    // Of a run that has ended, any window that is held is one that somebody chose.
+    expect(hasMoved(ended, windowOf(ended, T + 60n * SECOND), T + 99n * SECOND)).toBe(false);
+  });
+
   test('of no length, or of more than a window holds, begins with its start', () => {
     const [none, year] = runs(entry('n', 0n, 0n), entry('y', -1n, 31_536_000n)).filter(isStarted);
     if (none === undefined || year === undefined) throw new Error('two runs');
@@ -128,6 +139,16 @@ describe('an address', () => {
     for (const bad of ['', 'a b', 'a@', 'a@noon', '@5', 'x'.repeat(65), 'a/b']) expect(readChoice(bad), bad).toBeNull();
     expect(readRunLink('?during=shot-17@5&t0=run&plot=a:b')).toEqual({ choice: { id: 'shot-17', at: 5n }, relative: true });
     expect(readRunLink('?t0=run')).toEqual({ choice: null, relative: false });
+  });
+
+  test('shows a run whole unless it has a window, and tells two of them apart', () => {
+    expect(shownRun('?plot=a:b&t0=run')).toBeNull();
+    const whole = shownRun('?during=shot-17@5&t0=run&plot=a:b');
+    expect(whole).toEqual({ choice: { id: 'shot-17', at: 5n }, relative: true, whole: true });
+    expect(shownRun('?during=shot-17@5&t0=run&span=10s')).toEqual({ ...whole, whole: false });
+    const others = ['?during=shot-17&t0=run', '?during=shot-17@5', '?during=shot-18@5&t0=run', '?during=shot-17@5&t0=run&span=1s', ''];
+    expect(others.map((query) => sameShownRun(whole, shownRun(query)))).toEqual([false, false, false, false, false]);
+    expect([sameShownRun(whole, shownRun('?during=shot-17@5&t0=run')), sameShownRun(null, null)]).toEqual([true, true]);
   });
 
   test('has the window only if it is not the run\'s own', () => {
@@ -151,6 +172,42 @@ describe('marks', () => {
     const all = runMarks(crowd, crowd[3] ?? null);
     expect(placedMarks(all, { from: T, spanNs: 2_000n * SECOND }).map(({ mark }) => mark.chosen)).toEqual([true, true]);
     expect(placedMarks(all, { from: T, spanNs: BigInt(MOST_MARKS - 1) * SECOND })).toHaveLength(MOST_MARKS);
+  });
+
+  test('are asked for with a margin, and again only for what is not known', () => {
+    const seen = (from: bigint, seconds = 10n): { from: bigint; spanNs: bigint } => ({ from: T + from * SECOND, spanNs: seconds * SECOND });
+    const held = aroundOf(seen(0n), false, false);
+    expect(held).toEqual({ from: T - 10n * SECOND, to: T + 20n * SECOND });
+    expect([-11n, -10n, 0n, 10n, 11n].map((from) => isAround(held, seen(from)))).toEqual([false, true, true, true, false]);
+    expect([isAround(held, seen(-10n, 30n)), isAround(held, seen(-10n, 31n))]).toEqual([true, false]);
+    // Plots that follow never leave what they asked for: they are told of runs to come.
+    const live = aroundOf(seen(0n), true, false);
+    expect([-11n, -10n, 1_000_000n].map((from) => isAround(live, seen(from)))).toEqual([false, true, true]);
+    const crowded = aroundOf(seen(0n), false, true);
+    expect([-1n, 0n, 1n].map((from) => isAround(crowded, seen(from)))).toEqual([false, true, false]);
+  });
+
+  test('are of each run once, as it was told most recently', () => {
+    const [open, ended] = [runs(entry('x', 0n, null)), runs(entry('x', 0n, 5n), entry('x', 7n, null), entry('x', null, 9n))];
+    expect(joined(ended, open)).toEqual(ended);
+    expect(joined(open, ended).map(({ startNs, endNs }) => [startNs, endNs])).toEqual([[T, null], [null, T + 9n * SECOND], [T + 7n * SECOND, null]]);
+  });
+
+  test('have labels where there is room, within the plot', () => {
+    const shown = { from: T, spanNs: 50n * SECOND };
+    const marks = flagged(runMarks(shots, started('c')), shown, 500);
+    expect(marks.map(({ x, label, side }) => [x, label, side])).toEqual([
+      [0, '▸ a', 'right'], [50, '▸ c', 'right'], [100, '', 'left'], [150, 'c ◂', 'left'], [200, '▸ b', 'right'], [300, 'gone ◂', 'left'], [400, '▸ a', 'right'], [450, '', 'left']]);
+    for (const width of [30, 60, 90, 240, 1_000]) {
+      const labels = flagged(runMarks(shots, started('c')), shown, width).filter(({ label }) => label !== '').map(({ x, label, side }) => (side === 'left' ? [x - labelPx(label.length), x] as const : [x, x + labelPx(label.length)] as const));
+      const overlapping = labels.filter(([from, to], i) => labels.some(([other, end], k) => k !== i && from < end && other < to));
+      expect(overlapping, `${width}`).toEqual([]);
+    }
+    // In the least room the run that is shown has the label.
+    expect(flagged(runMarks(shots, started('c')), shown, 60).flatMap(({ label }) => (label === '' ? [] : [label]))).toEqual(['▸ c']);
+    // An end at the left edge and a start at the right one have their labels on the other side.
+    const edges = flagged(runMarks(runs(entry('l', null, 1n), entry('r', 49n, null)), null), shown, 500);
+    expect(edges.map(({ label, side }) => [label, side])).toEqual([['l ◂', 'right'], ['▸ r', 'left']]);
   });
 
   test('give times of their own: ticks on round seconds since the start', () => {

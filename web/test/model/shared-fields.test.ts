@@ -73,9 +73,22 @@ describe('a document', () => {
   test.each<[string, Fields]>([
     ['nothing', {}], ['other types', { order: 'p', window: 7, cursors: [], single: 3, 'plot/p': 'x' }], ['a place without a plot', { order: ['p', 3, 'p'] }],
     ['a plot without traces', { order: ['p'], 'plot/p': { traces: [{}, 'x', null] } }], ['a plot without a place', { 'plot/p': { traces: [{ stream: 'a', channel: 'b' }] } }],
-    ['times that cannot be', { window: { span_ns: 0, end_ns: -5 }, cursors: { a_ns: -1, b_ns: 5 } }],
+    ['a run without an id that can be', { run: { id: 'two words', relative: true, whole: true } }], ['times that cannot be', { window: { span_ns: 0, end_ns: -5 }, cursors: { a_ns: -1, b_ns: 5 } }],
   ])('of %s shows nothing', (_, document) => {
-    expect(shownOf(document)).toEqual({ ids: [], layout: { plots: [], window: { spanNs: 10_000_000_000n, endNs: null }, single: null, cursors: null } });
+    expect(shownOf(document)).toEqual({ ids: [], layout: { plots: [], window: { spanNs: 10_000_000_000n, endNs: null }, single: null, cursors: null, run: null } });
+  });
+
+  test('has the run that is shown, by id and moment, with how time is counted', () => {
+    const run = { choice: { id: 'shot-17', at: 1_795_887_878_444_000_001n }, relative: true, whole: true };
+    const layout: Layout = { ...shownOf({}).layout, run };
+    const document = sent(fieldsOf({ layout, ids: [] }));
+    expect(document['run']).toEqual({ id: 'shot-17', at_ns: '1795887878444000001', relative: true, whole: true });
+    expect(shownOf(document).layout.run).toEqual(run);
+    // A script need not write all of it.
+    expect(shownOf({ run: { id: 'shot-17' } }).layout.run).toEqual({ choice: { id: 'shot-17', at: null }, relative: false, whole: false });
+    const changed = (run: Layout['run']): Fields => changedFields({ layout, ids: [] }, { layout: { ...layout, run }, ids: [] }, document);
+    expect(changed({ ...run, relative: false })).toEqual({ run: { id: 'shot-17', at_ns: '1795887878444000001', relative: false, whole: true } });
+    expect([changed(null), changed({ ...run })]).toEqual([{ run: null }, {}]);
   });
 
   test('shows at most as many plots as a page holds', () => {

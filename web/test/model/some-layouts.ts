@@ -41,6 +41,7 @@ export function someLayout(random: () => number): Layout {
     plots, window: { spanNs: 1_000n + BigInt(below(random, 1_000_000)), endNs: random() < 0.5 ? null : at() },
     single: plots.length > 0 && random() < 0.3 ? below(random, plots.length) : null,
     cursors: random() < 0.5 ? null : { a: at(), b: BigInt(below(random, 100)) },
+    run: random() < 0.5 ? null : { choice: { id: `shot-${below(random, 3)}`, at: random() < 0.5 ? null : at() }, relative: random() < 0.5, whole: random() < 0.5 },
   };
 }
 
@@ -49,9 +50,10 @@ export function someChange(random: () => number, layout: Layout): Layout {
   const { plots } = layout;
   const place = below(random, plots.length);
   const other = someLayout(random);
-  switch (below(random, 6)) {
+  switch (below(random, 7)) {
     case 0: return { ...layout, window: other.window };
     case 1: return { ...layout, cursors: other.cursors };
+    case 6: return { ...layout, window: other.window, run: other.run };
     case 2: return plots.length < 8 ? { ...layout, plots: [...plots, somePlot(random)], single: null } : layout;
     case 3: return { ...layout, plots: plots.filter((_, i) => i !== place), single: null };
     case 4: return { ...layout, plots: plots.map((plot, i) => (i === place ? { ...plot, axis: someAxis(random), rows: 1 + below(random, 4) } : plot)) };

@@ -3,11 +3,11 @@
  * and linked to. A long list is that of the fake server.
  */
 import type { Locator, Page } from 'playwright-core';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { startFakeServer } from '../../dev/fake-server.mjs';
 import { nanoseconds } from '../../src/wire/json';
 import { drawn, paused, query, until, windowOf } from './browser';
-import { cleanUp, publish, SINE, startMonitor, type Monitor } from './bus';
+import { cleanUp, newFolder, publish, record, SINE, startMonitor, type Monitor } from './bus';
 import { dataBox } from './canvas';
 import { privateBus, Program } from './command';
 import { Pages } from './pages';
@@ -110,6 +110,95 @@ test('an id that is not known is said, as is an id of several runs and a run tha
   await says(several, /^shot-2 (?!running)/);
 });
 
+test('a run is marked in the plots without anything opened, as soon as it starts, and when it stops', async () => {
+  const page = await pages.show(monitor.url, `?span=1h&${PLOT}`);
+  await drawn(page);
+  const all = (): Promise<readonly string[]> => page.locator('.run-mark').evaluateAll((lines) => lines.map((mark) => (mark.getAttribute('title') ?? '').split(' ').slice(0, 2).join(' ')));
+  await say('start', 'shot-7');
+  await until('its start', async () => (await all()).includes('shot-7 starts'));
+  await say('stop', 'shot-7');
+  await until('its end', async () => (await all()).includes('shot-7 ends'));
+  expect(await page.locator('#runs').isVisible()).toBe(false);
+  expect(await page.locator('#run-chip').isVisible()).toBe(false);
+});
+
+test('a run that is presented is on the pages that follow: its window, its marks and time from its start', async () => {
+  await say('start', 'shot-8');
+  await say('stop', 'shot-8');
+  const anna = await pages.show(monitor.url, `?span=10s&${PLOT}`);
+  await drawn(anna);
+  await anna.keyboard.press('v');
+  await anna.getByLabel('Save what is shown as').fill('Shots');
+  await anna.keyboard.press('Enter');
+  await anna.getByRole('button', { name: 'Follow Shots' }).click();
+  const ben = await pages.show(monitor.url, '?view=Shots');
+  await drawn(ben);
+  await until('a button to present', () => anna.getByRole('button', { name: 'Present', exact: true }).isVisible());
+  await anna.getByRole('button', { name: 'Present', exact: true }).click();
+  await until('the presenter', async () => (await ben.locator('#shared-chip').innerText()).includes('a visitor presents'));
+  await anna.keyboard.press('Escape');
+  await anna.keyboard.press('r');
+  await until('the run in the list', async () => (await row(anna, 'shot-8').count()) === 1);
+  await row(anna, 'shot-8').click();
+  await anna.keyboard.press('Escape');
+  await anna.keyboard.press('0');
+  await says(ben, /^shot-8 \d/);
+  const placed = (page: Page): Promise<string> => page.locator('.run-mark[data-chosen]').evaluateAll((lines) => lines.map((mark) => `${mark.getAttribute('title')} ${(mark as HTMLElement).style.transform}`).join());
+  await until('the same marks at the same places', async () => (await placed(ben)).includes('shot-8 ends') && (await placed(ben)) === (await placed(anna)));
+  expect(await paused(ben)).toBe(true);
+  const { x, y, width, height } = await dataBox(ben);
+  await ben.mouse.move(x + width / 2, y + height / 2);
+  await until('time from the start of the run', async () => /^t = [\d.]+ s · /.test(await ben.locator('.cursor-time').first().innerText()));
+  expect(await ben.locator('#shared-chip').innerText()).toContain('a visitor presents');
+
+  // A page that forks it has the run in its own address, and its window by the run.
+  const fork = await pages.show(monitor.url, '?fork=Shots');
+  await says(fork, /^shot-8 /);
+  await until('the run in the address', () => query(fork).get('during') === 'shot-8' && query(fork).get('t0') === 'run' && !query(fork).has('end'));
+
+  // The presenter leaves the run: so do all.
+  await anna.keyboard.press('r');
+  await anna.getByRole('button', { name: 'Leave', exact: true }).click();
+  await until('no run', async () => !(await ben.locator('#run-chip').isVisible()) && !(await paused(ben)));
+});
+
+test('a view of a run that is not known says so, what to do, and shows the window that it has', async () => {
+  const fields = {
+    order: ['p'], 'plot/p': { panel: 'trend', traces: [{ stream: 'test/sine', channel: 'ch0' }] }, window: { span_ns: 5_000_000_000, end_ns: null },
+    run: { id: 'shot-99', relative: true, whole: true },
+  };
+  const put = await fetch(`${monitor.url}/api/views/Gone`, { method: 'PUT', body: JSON.stringify({ fields }) });
+  expect(put.status).toBe(200);
+  const page = await pages.show(monitor.url, '?view=Gone');
+  await says(page, /^shot-99 is not known$/);
+  expect(await page.locator('#toast').textContent()).toBe('No run shot-99 is known to this monitor: the list of runs has those that are');
+  await drawn(page);
+  expect(await page.locator('#span').inputValue()).toBe('5000000000');
+  expect(await paused(page)).toBe(false);
+  await page.locator('#run-chip').click();
+  await until('what to do', async () => (await page.locator('.run-remarks').innerText()) === 'No run shot-99 is known to this monitor: choose another, or leave it. The window stays as it is.');
+  expect(await page.locator('.run-buttons button:visible').allInnerTexts()).toEqual(['Leave']);
+  await page.getByRole('button', { name: 'Leave', exact: true }).click();
+  await until('a view without a run', async () => ((await (await fetch(`${monitor.url}/api/views/Gone`)).json()) as { fields: { run: unknown } }).fields.run === null);
+  expect(await page.locator('#run-chip').isVisible()).toBe(false);
+  const refused = await fetch(`${monitor.url}/api/views/Gone`, { method: 'PATCH', body: JSON.stringify({ fields: { run: { id: 'two words' } } }) });
+  expect([refused.status, ((await refused.json()) as { error: string }).error]).toEqual([400, 'field `run`: `id` is one word of letters, digits, `_`, `-` and `.`, 64 bytes at most']);
+});
+
+test('a monitor knows the runs of its archive, also those that are recorded meanwhile', async () => {
+  const [recorded, archive] = [await privateBus(), await newFolder()];
+  record(recorded, archive);
+  const other = await startMonitor(await privateBus(), ['test/*'], ['--archive', archive]);
+  const known = async (): Promise<string> => ((await (await fetch(`${other.url}/api/runs`)).json()) as { id: string; state: string }[]).map(({ id, state }) => `${id} ${state}`).join();
+  const command = async (what: string, id: string): Promise<unknown> => new Program(['run', what, id, '--json', '--bus', recorded]).object(what, (object) => 'event' in object);
+  await command('start', 'old-1');
+  await until('the run that goes on', async () => (await known()) === 'old-1 open');
+  await command('stop', 'old-1');
+  await until('its end', async () => (await known()) === 'old-1 stopped');
+  await command('start', 'old-2');
+  await until('the next one', async () => (await known()) === 'old-1 stopped,old-2 open');
+});
+
 test('a thousand runs are searched and chosen by keys, with few of them in the document', async () => {
   const fake = await startFakeServer();
   const now = BigInt(Date.now()) * 1_000_000n;
@@ -137,4 +226,104 @@ test('a thousand runs are searched and chosen by keys, with few of them in the d
   await until('no run', async () => !(await page.locator('#run-chip').isVisible()) && !(await paused(page)));
   await until('none in the address', () => !query(page).has('during'));
   await fake.close();
+});
+
+describe('with ten thousand runs at the server', () => {
+  const SECOND = 1_000_000_000n;
+  /** A run of nine seconds every twenty seconds, the last one a minute ago. */
+  const COUNT = 10_000n;
+  let fake: Awaited<ReturnType<typeof startFakeServer>>;
+  let last: bigint;
+
+  beforeAll(async () => {
+    fake = await startFakeServer();
+    last = BigInt(Date.now()) * 1_000_000n - 60n * SECOND;
+    for (let i = 0n; i < COUNT; i += 1n) fake.runs.push(stopped(`shot-${i}`, last - (COUNT - 1n - i) * 20n * SECOND));
+  });
+  afterAll(() => fake.close());
+
+  const stopped = (id: string, start_ns: bigint): object => ({ id, state: 'stopped', start_ns, end_ns: start_ns + 9n * SECOND, labels: {}, started_by: BY, stopped_by: BY, clock_behind_ns: 0 });
+  const flags = (page: Page): Promise<string> => page.locator('.run-flag').evaluateAll((all) => all.map((each) => each.textContent).join());
+  /** A window from five seconds before a run to five seconds after it. */
+  const around = (start: bigint): string => `?span=19s&end=${start + 14n * SECOND}&plot=test/hole:sine`;
+
+  test('a page asks for those around its window alone, once, and again when there are others', async () => {
+    // At most one request each time that the page is told of others, which a new connection does, too; `each` runs are in its answer.
+    let before = { ...fake.asked };
+    const costs = (each: number): void => {
+      const [requests, runs, told] = [fake.asked.requests - before.requests, fake.asked.runs - before.runs, fake.asked.told - before.told];
+      expect(requests).toBeLessThanOrEqual(told);
+      expect(runs).toBe(each * requests);
+      before = { ...fake.asked };
+    };
+    const page = await pages.show(fake.url, around(last - 200n * SECOND));
+    await until('the marks', async () => (await flags(page)) === '▸ shot-9989,shot-9989 ◂');
+    // The window, and as much on either side.
+    costs(3);
+    // Steps within the margin cost nothing: the marks of the run before are there.
+    for (let i = 0; i < 4; i += 1) await page.keyboard.press('ArrowLeft');
+    await until('the run before', async () => (await flags(page)).includes('shot-9988 ◂'));
+    for (let i = 0; i < 4; i += 1) await page.keyboard.press('ArrowRight');
+    await until('the run again', async () => (await flags(page)) === '▸ shot-9989,shot-9989 ◂');
+    costs(3);
+    fake.runs.push(stopped('extra', last - 195n * SECOND));
+    fake.tellRuns();
+    await until('the other run', async () => (await page.locator('.run-mark[title^="extra"]').count()) === 2);
+    costs(4);
+    // A window far away.
+    await page.goto(`${fake.url}/${around(last - 100_000n * SECOND)}`);
+    await until('the marks there', async () => (await flags(page)) === '▸ shot-4999,shot-4999 ◂');
+    costs(3);
+    fake.runs.splice(fake.runs.findIndex((run: { id: string }) => run.id === 'extra'), 1);
+  });
+
+  test('a run in an address is asked for by its id', async () => {
+    const before = { ...fake.asked };
+    const page = await pages.show(fake.url, '?during=shot-17&plot=test/hole:sine');
+    await says(page, /^shot-17 9 s$/);
+    await until('its marks', async () => (await flags(page)) === '▸ shot-17,shot-17 ◂');
+    expect(fake.asked.runs - before.runs).toBeLessThan(20);
+  });
+
+  test('marks are switched off and on by a key, and stay so', async () => {
+    const page = await pages.show(fake.url, around(last - 200n * SECOND));
+    await until('the marks', async () => (await flags(page)) !== '');
+    await page.keyboard.press('R');
+    await until('no marks', async () => (await page.locator('.run-mark').count()) === 0);
+    const before = { ...fake.asked };
+    await page.reload();
+    await drawn(page);
+    fake.tellRuns();
+    await page.keyboard.press('r');
+    const button = page.getByRole('button', { name: 'Marks' });
+    await until('the list', async () => (await page.locator('.run-count').innerText()) === '10000');
+    expect([await button.getAttribute('aria-pressed'), await page.locator('.run-mark').count()]).toEqual(['false', 0]);
+    // The list, and again whenever it was told of others; nothing for marks.
+    expect(fake.asked.requests - before.requests).toBeLessThanOrEqual(1 + fake.asked.told - before.told);
+    await button.click();
+    await until('the marks again', async () => (await flags(page)) === '▸ shot-9989,shot-9989 ◂');
+  });
+});
+
+describe('a view of a run that goes on', () => {
+  test('grows with it on a page that may edit, and is left by none that may not', async () => {
+    const fake = await startFakeServer();
+    const now = BigInt(Date.now()) * 1_000_000n;
+    fake.runs.push({ id: 'long', state: 'open', start_ns: now - 595_000_000_000n, end_ns: null, labels: {}, started_by: BY, stopped_by: null, clock_behind_ns: 0 });
+    fake.views.put('rod', {
+      order: ['p'], 'plot/p': { panel: 'trend', traces: [{ stream: 'test/hole', channel: 'sine' }] }, window: { span_ns: '#10000000000#', end_ns: null },
+      run: { id: 'long', at_ns: null, relative: true, whole: true },
+    }, 'anna');
+    const cookie = (name: string, value: string) => ({ name, value, domain: '127.0.0.1', path: '/', expires: -1, httpOnly: false, secure: false, sameSite: 'Lax' as const });
+    const reader = await pages.show(fake.url, '?view=rod', { storageState: { cookies: [cookie('fake-role', 'reader')], origins: [] } });
+    await says(reader, /^long running/);
+    await drawn(reader);
+    expect(await reader.locator('#span').inputValue()).toBe('10000000000');
+    const writer = await pages.show(fake.url, '?view=rod');
+    const spanOf = (page: Page): Promise<string> => page.evaluate(() => document.querySelector<HTMLSelectElement>('#span')?.value ?? '');
+    // It outgrows ten minutes while it is looked at.
+    await until('all of the run', async () => Number(await spanOf(writer)) >= 1_200e9 && (await spanOf(reader)) === (await spanOf(writer)));
+    expect(await reader.locator('#shared-chip').innerText()).not.toContain('You left');
+    await fake.close();
+  });
 });
