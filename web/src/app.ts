@@ -513,8 +513,10 @@ export class App {
     if (now === null) return null;
     this.#print(true);
     const { chart } = this.#palette;
-    const foot = `${full(now.from, this.#zone)} to ${full(now.from + now.spanNs, this.#zone)} · Tallycast`;
-    const canvas = paintSheet(this.#plots.pictures(what), foot, { ink: chart.ink, dim: chart.axis, font: chart.font, ratio: devicePixelRatio });
+    const { zero } = this.#runs;
+    const since = zero === null ? [] : [`t = 0 at the start of run ${zero.id}, ${full(zero.startNs, this.#zone)}`];
+    const foot = [...since, `${full(now.from, this.#zone)} to ${full(now.from + now.spanNs, this.#zone)} · Tallycast`];
+    const canvas = paintSheet(this.#plots.pictures(what), foot, { accent: this.#palette.accent, ink: chart.ink, dim: chart.axis, font: chart.font, ratio: devicePixelRatio });
     this.#print(false);
     return canvas;
   }

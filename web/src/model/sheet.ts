@@ -35,11 +35,11 @@ export interface Sheet {
 export const MARGIN = 16;
 /** Height of a line of text. */
 export const LINE = 20;
-/** Height of the last line, with the time. */
+/** Height of the last line of the foot, which has the time. */
 export const FOOT = 28;
 
-/** Places plots as they lie on the page: those with the same top in one row. */
-export function sheetOf(plots: readonly SheetPlot[]): Sheet {
+/** Places plots as they lie on the page, those with the same top in one row, above lines of text. */
+export function sheetOf(plots: readonly SheetPlot[], footLines = 1): Sheet {
   const left = Math.min(...plots.map((plot) => plot.left));
   const tops = [...new Set(plots.map(({ top }) => Math.round(top)))].sort((a, b) => a - b);
   const placed = new Map<SheetPlot, PlacedPlot>();
@@ -57,7 +57,7 @@ export function sheetOf(plots: readonly SheetPlot[]): Sheet {
     y += height + MARGIN;
   }
   const right = Math.max(...plots.map((plot) => plot.left + plot.width)) - left;
-  return { width: Math.ceil(right + 2 * MARGIN), height: Math.ceil(y + FOOT), plots: plots.map((plot) => placed.get(plot) as PlacedPlot) };
+  return { width: Math.ceil(right + 2 * MARGIN), height: Math.ceil(y + FOOT + (footLines - 1) * LINE), plots: plots.map((plot) => placed.get(plot) as PlacedPlot) };
 }
 
 /** Sets words of these widths in lines. */

@@ -1,7 +1,9 @@
 /**
  * A picture of plots as a file: charts in ink on white, each under its title, units and legend, with the time below.
  */
+import type { PictureMark } from '../model/picture-marks';
 import { FOOT, LINE, MARGIN, sheetOf } from '../model/sheet';
+import { paintMarks, type MarkStyle } from './marks';
 
 /** One plot of a picture, as drawn at this moment. */
 export interface PlotPicture {
@@ -14,13 +16,13 @@ export interface PlotPicture {
   /** Units of the left and the right axis. */
   readonly units: readonly string[];
   readonly legend: readonly { readonly label: string; readonly colour: string }[];
+  readonly marks: readonly PictureMark[];
+  /** Rectangle of the data in the chart, in CSS pixels. */
+  readonly data: { readonly left: number; readonly top: number; readonly width: number; readonly height: number };
 }
 
 /** Look of a picture. */
-export interface SheetStyle {
-  readonly ink: string;
-  readonly dim: string;
-  readonly font: string;
+export interface SheetStyle extends MarkStyle {
   /** Device pixels of a CSS pixel. */
   readonly ratio: number;
 }
@@ -30,8 +32,8 @@ const TEXT_PX = 12;
 const SWATCH_PX = 12;
 const SWATCH_GAP = 6;
 
-/** Draws a picture. */
-export function paintSheet(pictures: readonly PlotPicture[], foot: string, style: SheetStyle): HTMLCanvasElement {
+/** Draws a picture with lines of text below its plots. */
+export function paintSheet(pictures: readonly PlotPicture[], foot: readonly string[], style: SheetStyle): HTMLCanvasElement {
   const canvas = document.createElement('canvas');
   const context = canvas.getContext('2d');
   if (context === null) throw new Error('this browser draws no pictures');
@@ -40,7 +42,7 @@ export function paintSheet(pictures: readonly PlotPicture[], foot: string, style
   const sheet = sheetOf(pictures.map(({ box, legend }) => ({
     left: box.left, top: box.top, width: box.width, chartHeight: box.height,
     entries: legend.map(({ label }) => SWATCH_PX + SWATCH_GAP + context.measureText(label).width),
-  })));
+  })), foot.length);
   canvas.width = Math.round(sheet.width * style.ratio);
   canvas.height = Math.round(sheet.height * style.ratio);
   context.scale(style.ratio, style.ratio);
@@ -67,6 +69,8 @@ export function paintSheet(pictures: readonly PlotPicture[], foot: string, style
       context.fillText(label, at.x + SWATCH_PX + SWATCH_GAP, at.y);
     });
     context.drawImage(picture.canvas, place.left, place.chartTop, box.width, box.height);
+    const { data } = picture;
+    paintMarks(context, picture.marks, { ...data, left: place.left + data.left, top: place.chartTop + data.top }, style);
     context.fillStyle = style.dim;
     context.fillText(picture.units[0] ?? '', place.left, place.chartTop);
     context.textAlign = 'right';
@@ -74,6 +78,6 @@ export function paintSheet(pictures: readonly PlotPicture[], foot: string, style
     context.textAlign = 'left';
   });
   context.fillStyle = style.dim;
-  context.fillText(foot, MARGIN, sheet.height - FOOT + (FOOT - LINE) / 2, sheet.width - 2 * MARGIN);
+  foot.forEach((words, line) => context.fillText(words, MARGIN, sheet.height - FOOT + (FOOT - LINE) / 2 - (foot.length - 1 - line) * LINE, sheet.width - 2 * MARGIN));
   return canvas;
 }

@@ -58,6 +58,8 @@ export class ExportPanel {
 
   #close(): void {
     if (!this.isOpen) return;
+    // What is hidden keeps the focus until the next picture, and with it the next key.
+    if (document.activeElement instanceof HTMLElement && this.#element.contains(document.activeElement)) document.activeElement.blur();
     this.#element.hidden = true;
     if (this.#before instanceof HTMLElement) this.#before.focus();
   }

@@ -10,6 +10,7 @@ import type { Plot } from '../model/layout';
 import type { Limit } from '../model/limits';
 import { decimalsFor, displayUnit, inUnit } from '../model/quantity';
 import { nextAuto, type AutoRange, type AxisMode, type Range } from '../model/scale';
+import { pictureMarks } from '../model/picture-marks';
 import { secondsText } from '../model/run-marks';
 import { clock, full, pixelDigits } from '../model/time';
 import { isShown, stretchOf, type Cursors } from '../model/stretch';
@@ -196,14 +197,16 @@ export class PlotPanel extends Panel {
     const canvas = this.body.querySelector('canvas');
     if (canvas === null) return null;
     const { path, name, labels } = titlesOf(this.plot.traces);
-    const { palette } = this.shared();
+    const { palette, runs, marks } = this.shared();
     const colours = traceColours(this.plot.traces);
+    const data = this.#chart.box();
     const { left, top, width, height } = this.body.getBoundingClientRect();
     return {
       box: { left, top, width, height }, canvas, title: `${path}${name}`,
       note: [this.note.textContent ?? '', gapsText(this.#gaps)].filter((part) => part !== '').join(' · '),
       units: this.#axes.map((_, i) => this.#chart.scale(i).head),
       legend: labels.map((label, i) => ({ label, colour: palette.traces[colours[i] ?? 0] ?? '' })),
+      marks: pictureMarks(runs.marks, marks, this.#shown, data.width), data,
     };
   }
 

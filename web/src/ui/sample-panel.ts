@@ -10,6 +10,7 @@ import type { LogAxes, Plot } from '../model/layout';
 import { binHz, channelOf, decadeRange, elementsText, peakOf, placeAt, shareOf, valueAt, widened, within, type Box, type Place } from '../model/picture';
 import { decimalsFor, displayUnit, duration, inUnit, short, significant } from '../model/quantity';
 import { nextAuto, type AutoRange, type Range } from '../model/scale';
+import { pictureMarks } from '../model/picture-marks';
 import { secondsText } from '../model/run-marks';
 import { clock, full } from '../model/time';
 import { titlesOf } from '../model/titles';
@@ -154,7 +155,9 @@ export class SamplePanel extends Panel {
     const { path, name, labels } = titlesOf(this.plot.traces);
     const { left, top, width, height } = this.body.getBoundingClientRect();
     const title = `${path}${name} ${labels[0] ?? ''}`.trim();
-    return { box: { left, top, width, height }, canvas: this.#canvas, title, note: this.note.textContent ?? '', units: [], legend: [] };
+    const data = this.#box;
+    const marks = this.plot.panel === 'waterfall' ? pictureMarks(this.shared().runs.marks, [], this.shown, data.width) : [];
+    return { box: { left, top, width, height }, canvas: this.#canvas, title, note: this.note.textContent ?? '', units: [], legend: [], marks, data: { left: data.x, top: data.y, width: data.width, height: data.height } };
   }
 
   #logButton(axis: 'x' | 'y', text = `log ${axis}`): HTMLElement {

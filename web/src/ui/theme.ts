@@ -19,6 +19,7 @@ const PLACES: readonly Place[] = [
 export interface Palette {
   readonly chart: ChartTheme;
   readonly traces: readonly string[];
+  readonly accent: string;
   readonly faint: string;
   readonly lossMark: string;
 }
@@ -74,6 +75,7 @@ export function readPalette(): Palette {
       linePx: Number.parseFloat(value('--chart-line-px')) || 1.25,
     },
     traces: Array.from({ length: TRACE_COLOURS }, (_, i) => value(`--trace-${i}`)),
+    accent: value('--accent'),
     faint: value('--ink-faint'),
     lossMark: value('--warn'),
   };

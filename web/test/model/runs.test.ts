@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest';
+import { pictureMarks } from '../../src/model/picture-marks';
 import { hasWindow, isBare, readChoice, readRunLink, sameShownRun, shownRun, writeChoice, writeRunLink } from '../../src/model/run-link';
 import { aroundOf, flagged, isAround, joined, labelPx, MOST_MARKS, placedMarks, relativeLabel, relativeTicks, runMarks, secondsText } from '../../src/model/run-marks';
 import { rowsInView, scrollTo } from '../../src/model/rows';
@@ -193,7 +194,7 @@ describe('marks', () => {
     expect(joined(open, ended).map(({ startNs, endNs }) => [startNs, endNs])).toEqual([[T, null], [null, T + 9n * SECOND], [T + 7n * SECOND, null]]);
   });
 
-  test('have labels where there is room, within the plot', () => {
+  test('have labels where there is room, within the plot, and in pictures those of the page', () => {
     const shown = { from: T, spanNs: 50n * SECOND };
     const marks = flagged(runMarks(shots, started('c')), shown, 500);
     expect(marks.map(({ x, label, side }) => [x, label, side])).toEqual([
@@ -208,6 +209,12 @@ describe('marks', () => {
     // An end at the left edge and a start at the right one have their labels on the other side.
     const edges = flagged(runMarks(runs(entry('l', null, 1n), entry('r', 49n, null)), null), shown, 500);
     expect(edges.map(({ label, side }) => [label, side])).toEqual([['l ◂', 'right'], ['▸ r', 'left']]);
+    const changes = [20n, 10n, 0n, 49n].map((at) => ({ at: T + at * SECOND, app: 'sim/engine', words: 'sim/engine was changed: sample 7' }));
+    const pictured = pictureMarks(runMarks(shots, started('c')), changes, shown, 500);
+    expect(pictured.slice(0, marks.length).map(({ x, label, side }) => [x, label, side])).toEqual(marks.map(({ x, label, side }) => [x, label, side]));
+    expect(pictured.map(({ kind }) => kind).join(' ')).toBe('run chosen-run run chosen-run run run run run change change change change');
+    expect(pictured.slice(marks.length).map(({ x, label, side }) => [x, label, side])).toEqual([[0, 'sim/engine', 'right'], [100, 'sim/engine', 'right'], [200, 'sim/engine', 'right'], [490, 'sim/engine', 'left']]);
+    expect(pictureMarks([], changes, { ...shown, spanNs: 100n * SECOND }, 500).map(({ label }) => label)).toEqual(['sim/engine', '', 'sim/engine', 'sim/engine']);
   });
 
   test('give times of their own: ticks on round seconds since the start', () => {

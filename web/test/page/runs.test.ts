@@ -2,6 +2,7 @@
  * Runs of the experiment on the page of a real monitor server: a run is started and stopped by the command, is found, followed
  * and linked to. A long list is that of the fake server.
  */
+import { readFile } from 'node:fs/promises';
 import type { Locator, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { startFakeServer } from '../../dev/fake-server.mjs';
@@ -303,6 +304,36 @@ describe('with ten thousand runs at the server', () => {
     await button.click();
     await until('the marks again', async () => (await flags(page)) === '▸ shot-9989,shot-9989 ◂');
   });
+
+  test('a picture has the marks of the plot, and says from which run time is counted', async () => {
+    const page = await pages.show(fake.url, `${around(last - 200n * SECOND)}&during=shot-9989&t0=run`);
+    await drawn(page);
+    await until('the marks', async () => (await flags(page)) === '▸ shot-9989,shot-9989 ◂');
+    const box = await dataBox(page);
+    const body = await page.locator('.plot-body').first().boundingBox();
+    const picture = async (): Promise<Buffer> => {
+      await page.keyboard.press('e');
+      const [download] = await Promise.all([page.waitForEvent('download'), page.getByRole('button', { name: 'PNG of this plot' }).click()]);
+      await page.keyboard.press('Escape');
+      return readFile(await download.path());
+    };
+    const marked = await picture();
+    await page.keyboard.press('R');
+    await until('no marks', async () => (await page.locator('.run-mark').count()) === 0);
+    const bare = await picture();
+    const { columns, width } = await differences(page, marked, bare);
+    // The lines of start and end are as high as the data, at their places; the labels are low and beside them.
+    const places = [5, 14].map((second) => Math.round(16 + box.x - (body?.x ?? 0) + (box.width * second) / 19));
+    const high = columns.flatMap((rows, x) => (rows > 0.9 * box.height ? [x] : []));
+    for (const place of places) expect(high.some((x) => Math.abs(x - place) <= 1), `${place} in ${high.join()}`).toBe(true);
+    expect(high.length).toBeLessThanOrEqual(4);
+    expect(columns.filter((rows) => rows > 3 && rows < 20).length).toBeGreaterThan(40);
+    expect(width).toBeGreaterThan(box.width);
+    // Without a run there is one line less below the plot.
+    await page.keyboard.press('0');
+    const { heights } = await differences(page, bare, await picture());
+    expect((heights[0] ?? 0) - (heights[1] ?? 0)).toBe(20);
+  });
 });
 
 describe('a view of a run that goes on', () => {
@@ -327,3 +358,28 @@ describe('a view of a run that goes on', () => {
     await fake.close();
   });
 });
+
+/** By how many pixels each column of two pictures differs, and their heights; decoded on a page without the rules of this one. */
+async function differences(page: Page, one: Buffer, other: Buffer): Promise<{ columns: readonly number[]; width: number; heights: readonly number[] }> {
+  const blank = await page.context().newPage();
+  const found = await blank.evaluate(async (pictures) => {
+    const images = await Promise.all(pictures.map(async (data) => {
+      const image = new Image();
+      image.src = `data:image/png;base64,${data}`;
+      await image.decode();
+      const canvas = document.createElement('canvas');
+      [canvas.width, canvas.height] = [image.width, image.height];
+      const context = canvas.getContext('2d') as CanvasRenderingContext2D;
+      context.drawImage(image, 0, 0);
+      return context.getImageData(0, 0, image.width, image.height);
+    }));
+    const [a, b] = images as [ImageData, ImageData];
+    const columns = Array.from({ length: a.width }, () => 0);
+    for (let i = 0; i < Math.min(a.data.length, b.data.length); i += 4) {
+      if ([0, 1, 2].some((part) => a.data[i + part] !== b.data[i + part])) columns[(i / 4) % a.width] = (columns[(i / 4) % a.width] ?? 0) + 1;
+    }
+    return { columns, width: a.width, heights: images.map(({ height }) => height) };
+  }, [one, other].map((bytes) => bytes.toString('base64')));
+  await blank.close();
+  return found;
+}
