@@ -9,7 +9,7 @@ import { NONE, startFrame } from './encode-head.mjs';
  * @property {number} frame
  * @property {number} view
  * @property {number} [state]
- * @property {number} [flags] bit 0 live, bit 1 reduced further, bit 2 maxima
+ * @property {number} [flags] bit 0 live, bit 1 reduced further, bit 2 maxima, bit 3 nearest plane
  * @property {number} [obstacle]
  * @property {bigint} now
  * @property {bigint | null} [keptFrom]
@@ -25,12 +25,13 @@ import { NONE, startFrame } from './encode-head.mjs';
  * @property {readonly [number, number]} [size] of the matrix; without it that of the picture
  * @property {readonly [number, number]} [block]
  * @property {number} [planes]
+ * @property {number} [plane] number of the one that this is
  * @property {number} low
  * @property {number} high
  * @property {Float32Array | Uint8Array} pixels values, or steps
  */
 
-const HEADER = 104;
+const HEADER = 112;
 
 /** @param {Picture} picture @returns {ArrayBuffer} */
 export function encodePicture({ frame, view, state = 0, flags = 1, obstacle = 0, now, keptFrom = null, droppedFrames = 0, sample }) {
@@ -51,6 +52,7 @@ export function encodePicture({ frame, view, state = 0, flags = 1, obstacle = 0,
   out.setBigInt64(88, keptFrom ?? NONE, true);
   out.setUint32(96, droppedFrames, true);
   out.setUint32(100, sample === null ? 0 : sample.planes ?? 1, true);
+  out.setUint32(104, sample?.plane ?? 0, true);
   if (sample === null) return out.buffer;
   if (sample.pixels instanceof Uint8Array) sample.pixels.forEach((step, k) => out.setUint8(HEADER + k, step));
   else sample.pixels.forEach((value, k) => out.setFloat32(HEADER + 4 * k, value, true));

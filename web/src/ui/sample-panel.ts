@@ -85,14 +85,14 @@ export class SamplePanel extends Panel {
     const isImage = this.plot.panel === 'image';
     const heightPx = isImage ? pixels(this.body.clientHeight) : MOST_LINES;
     const widthPx = Math.min(pixels(this.body.clientWidth), Math.floor(MAX_PIXELS / heightPx));
-    return { view: this.view, trace, plane: 0, widthPx, heightPx, endNs, reduction: isImage ? 'mean' : 'max' };
+    return { view: this.view, trace, plane: [], widthPx, heightPx, endNs, reduction: isImage ? 'mean' : 'max' };
   }
 
   /** Returns what to ask for as a waterfall: a column for each pixel, and no more bins than there are pixels twice. */
   waterfallRequest({ spanNs, endNs }: TimeWindow): WaterfallRequest {
     const [trace = NOTHING] = this.plot.traces;
     const bins = Math.max(LEAST_BINS, pixels(2 * this.body.clientHeight));
-    return { view: this.view, trace, plane: 0, columns: pixels(this.body.clientWidth), bins, spanNs, endNs };
+    return { view: this.view, trace, plane: [], columns: pixels(this.body.clientWidth), bins, spanNs, endNs };
   }
 
   override setPlot(plot: Plot, _units: readonly string[]): void {

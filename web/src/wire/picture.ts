@@ -9,7 +9,7 @@ import { isKind, NO_TIME, Reader, type TraceState } from './reader';
 /** The frame kind that carries one sample. */
 export const KIND_PICTURE = 2;
 /** Bytes before the pixels. */
-export const PICTURE_HEADER_BYTES = 104;
+export const PICTURE_HEADER_BYTES = 112;
 /** Pixels of one picture. */
 export const MAX_PIXELS = 262_144;
 
@@ -19,7 +19,8 @@ const FORM_STEPS = 2;
 const FLAG_LIVE = 1;
 const FLAG_SLOW = 2;
 const FLAG_MAX = 4;
-const FLAGS_KNOWN = FLAG_LIVE | FLAG_SLOW | FLAG_MAX;
+const FLAG_NEAREST = 8;
+const FLAGS_KNOWN = FLAG_LIVE | FLAG_SLOW | FLAG_MAX | FLAG_NEAREST;
 const LAST_STEP = 255;
 
 /** Reason why the server keeps no samples of a channel. */
@@ -32,7 +33,11 @@ export interface Sample {
   readonly index: bigint;
   /** Samples that arrived since the view's previous frame and were not shown. */
   readonly skipped: number;
+  /** Matrices in a sample, and the number of the one that this is. */
   readonly planes: number;
+  readonly plane: number;
+  /** The plane asked for is not there: this is the nearest. */
+  readonly isNearest: boolean;
   readonly rows: number;
   readonly columns: number;
   /** Rows and columns of the matrix before it was reduced. */
@@ -67,7 +72,8 @@ export interface PictureFrame {
 export interface PictureRequest {
   readonly view: number;
   readonly trace: TraceRequest;
-  readonly plane: number;
+  /** Indices of the plane, none of the first one. */
+  readonly plane: readonly number[];
   readonly widthPx: number;
   readonly heightPx: number;
   /** Null follows the live edge. */
@@ -104,7 +110,9 @@ export function decodePicture(buffer: ArrayBuffer): PictureFrame {
   const head = readHead(reader);
   const keptFrom = reader.timeOrNone();
   const droppedFrames = reader.u32();
-  const sample = readSample(reader, form, { ...head, planes: reader.u32() });
+  const [planes, plane, isNearest] = [reader.u32(), reader.u32(), (flags & FLAG_NEAREST) !== 0];
+  if (reader.u32() !== 0) reader.refuse('flags');
+  const sample = readSample(reader, form, { ...head, planes, plane, isNearest });
   reader.end();
   return {
     ...numbers, state, obstacle, now, keptFrom, droppedFrames, sample,
@@ -112,7 +120,7 @@ export function decodePicture(buffer: ArrayBuffer): PictureFrame {
   };
 }
 
-type Head = Omit<Sample, 'values' | 'planes'>;
+type Head = Omit<Sample, 'values' | 'planes' | 'plane' | 'isNearest'>;
 
 function readHead(reader: Reader): Head {
   const [time, index, skipped] = [reader.i64(), reader.u64(), Number(reader.u64())];
@@ -123,14 +131,14 @@ function readHead(reader: Reader): Head {
   return { time, index, skipped, rows, columns, size, block, low, high };
 }
 
-function readSample(reader: Reader, form: number, head: Head & { readonly planes: number }): Sample | null {
-  const { rows, columns, size, block, planes } = head;
+function readSample(reader: Reader, form: number, head: Omit<Sample, 'values'>): Sample | null {
+  const { rows, columns, size, block, planes, plane, isNearest } = head;
   if (form === FORM_NONE) {
-    if (rows + columns + size[0] + size[1] + planes !== 0 || head.time !== NO_TIME) reader.refuse('sample');
+    if (rows + columns + size[0] + size[1] + planes + plane !== 0 || isNearest || head.time !== NO_TIME) reader.refuse('sample');
     return null;
   }
   if (form !== FORM_VALUES && form !== FORM_STEPS) reader.refuse('picture form');
-  if (planes === 0 || head.time === NO_TIME) reader.refuse('sample');
+  if (plane >= planes || head.time === NO_TIME) reader.refuse('sample');
   const reduced = (side: 0 | 1): number => (size[side] > 0 && block[side] > 0 ? Math.ceil(size[side] / block[side]) : -1);
   if (reduced(0) !== rows || reduced(1) !== columns) reader.refuse('picture size');
   const count = rows * columns;

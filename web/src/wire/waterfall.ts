@@ -9,7 +9,7 @@ import { isKind, Reader, type TraceState } from './reader';
 /** The frame kind that carries columns of a waterfall. */
 export const KIND_WATERFALL = 4;
 /** Bytes before the columns. */
-export const WATERFALL_HEADER_BYTES = 80;
+export const WATERFALL_HEADER_BYTES = 88;
 /** Values of one frame. */
 export const MAX_VALUES = 262_144;
 
@@ -19,7 +19,8 @@ const FLAG_LIVE = 1;
 const FLAG_SLOW = 2;
 const FLAG_ANEW = 4;
 const FLAG_SHORT = 8;
-const FLAGS_KNOWN = FLAG_LIVE | FLAG_SLOW | FLAG_ANEW | FLAG_SHORT;
+const FLAG_NEAREST = 16;
+const FLAGS_KNOWN = FLAG_LIVE | FLAG_SLOW | FLAG_ANEW | FLAG_SHORT | FLAG_NEAREST;
 
 /** The samples of one stretch of time. */
 export interface Column {
@@ -53,7 +54,11 @@ export interface WaterfallFrame {
   /** Elements of a row. */
   readonly elements: number;
   readonly rows: number;
+  /** Matrices in a sample, and the number of the one that this is. */
   readonly planes: number;
+  readonly plane: number;
+  /** The plane asked for is not there: this is the nearest. */
+  readonly isNearest: boolean;
   readonly droppedFrames: number;
   /** Start of live memory; null: none. */
   readonly liveFrom: bigint | null;
@@ -65,7 +70,8 @@ export interface WaterfallFrame {
 export interface WaterfallRequest {
   readonly view: number;
   readonly trace: TraceRequest;
-  readonly plane: number;
+  /** Indices of the plane, none of the first one. */
+  readonly plane: readonly number[];
   readonly columns: number;
   readonly bins: number;
   readonly spanNs: bigint;
@@ -100,13 +106,16 @@ export function decodeWaterfall(buffer: ArrayBuffer): WaterfallFrame {
   const [bins, block, elements] = [reader.u32(), reader.u32(), reader.u32()];
   const [rows, planes, droppedFrames] = [reader.u32(), reader.u32(), reader.u32()];
   const liveFrom = reader.timeOrNone();
+  const [plane, isNearest] = [reader.u32(), (flags & FLAG_NEAREST) !== 0];
+  if (plane >= planes && (plane > 0 || isNearest)) reader.refuse('picture size');
+  if (reader.u32() !== 0) reader.refuse('flags');
   if (columnNs === 0n) reader.refuse('column width');
   if (count > MAX_COLUMNS || sent > count) reader.refuse('column count');
   if (block === 0 || Math.ceil(elements / block) !== bins) reader.refuse('picture size');
   const columns = readColumns(reader, { count, sent, bins });
   reader.end();
   return {
-    ...numbers, state, now, first, columnNs, count, bins, block, elements, rows, planes, droppedFrames, liveFrom, columns,
+    ...numbers, state, now, first, columnNs, count, bins, block, elements, rows, planes, plane, isNearest, droppedFrames, liveFrom, columns,
     live: (flags & FLAG_LIVE) !== 0, slow: (flags & FLAG_SLOW) !== 0, anew: (flags & FLAG_ANEW) !== 0, short: (flags & FLAG_SHORT) !== 0,
   };
 }

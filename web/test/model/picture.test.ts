@@ -21,7 +21,7 @@ const first = (of: Stream): string => {
 
 /** A matrix of 3 × 5 in blocks of 2 × 2: 2 × 3 pixels with their index as value. */
 const sample: Sample = {
-  time: 0n, index: 0n, skipped: 0, planes: 1, rows: 2, columns: 3, size: [3, 5], block: [2, 2], low: 0, high: 5, values: Float32Array.of(0, 1, 2, 3, 4, 5),
+  time: 0n, index: 0n, skipped: 0, planes: 1, plane: 0, isNearest: false, rows: 2, columns: 3, size: [3, 5], block: [2, 2], low: 0, high: 5, values: Float32Array.of(0, 1, 2, 3, 4, 5),
 };
 
 describe('the colour map', () => {

@@ -11,7 +11,7 @@ const column = (bins: readonly number[], missing = 0): Column => ({ present: bin
 /** A frame of columns at these places. */
 const frame = (columns: readonly (readonly [number, Column])[], more: Partial<WaterfallFrame> = {}): WaterfallFrame => ({
   frame: 0, view: 1, state: 'ok', live: true, slow: false, anew: false, short: false, now: 0n, first: 100n, columnNs: WIDTH, count: 6,
-  bins: 2, block: 1, elements: 2, rows: 1, planes: 1, droppedFrames: 0, liveFrom: null, columns: new Map(columns), ...more,
+  bins: 2, block: 1, elements: 2, rows: 1, planes: 1, plane: 0, isNearest: false, droppedFrames: 0, liveFrom: null, columns: new Map(columns), ...more,
 });
 
 const waterfall = (columns: readonly (readonly [number, Column])[]): Waterfall => {

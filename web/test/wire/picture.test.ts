@@ -8,9 +8,9 @@ const TIME = 1_790_000_000_123_456_789n;
 const golden = goldenFrames('picture');
 
 const sample = (): ArrayBuffer => encodePicture({
-  frame: 7, view: 3, flags: 7, now: TIME + 10n, keptFrom: TIME - 5n, droppedFrames: 2,
+  frame: 7, view: 3, flags: 15, now: TIME + 10n, keptFrom: TIME - 5n, droppedFrames: 2,
   sample: {
-    time: TIME, index: 2n ** 53n + 1n, skipped: 4, rows: 1, columns: 3, size: [2, 5], block: [2, 2], planes: 2, low: -1, high: 2.5,
+    time: TIME, index: 2n ** 53n + 1n, skipped: 4, rows: 1, columns: 3, size: [2, 5], block: [2, 2], planes: 2, plane: 1, low: -1, high: 2.5,
     pixels: Float32Array.of(-1, NaN, 2.5),
   },
 });
@@ -27,7 +27,7 @@ describe('pictures', () => {
     const frame = decodePicture(sample());
     expect(frame).toMatchObject({ frame: 7, view: 3, live: true, slow: true, isMax: true, obstacle: null, keptFrom: TIME - 5n, droppedFrames: 2 });
     expect(frame.sample).toEqual({
-      time: TIME, index: 2n ** 53n + 1n, skipped: 4, rows: 1, columns: 3, size: [2, 5], block: [2, 2], planes: 2, low: -1, high: 2.5,
+      time: TIME, index: 2n ** 53n + 1n, skipped: 4, rows: 1, columns: 3, size: [2, 5], block: [2, 2], planes: 2, plane: 1, isNearest: true, low: -1, high: 2.5,
       values: Float32Array.of(-1, NaN, 2.5),
     });
     expect([isPicture(sample()), isPicture(new ArrayBuffer(2))]).toEqual([true, false]);
@@ -52,13 +52,15 @@ describe('pictures', () => {
     ['kind', 3, (view) => view.setUint8(3, 1)],
     ['trace state', 12, (view) => view.setUint8(12, 4)],
     ['picture form', 13, (view) => view.setUint8(13, 3)],
-    ['flags', 14, (view) => view.setUint8(14, 8)],
+    ['flags', 14, (view) => view.setUint8(14, 16)],
     ['obstacle', 15, (view) => view.setUint8(15, 4)],
     ['sample', 24, (view) => view.setBigInt64(24, -(2n ** 63n), true)],
     ['picture size', 48, (view) => view.setUint32(48, 2, true)],
     ['picture size', 64, (view) => view.setUint32(64, 0, true)],
     ['sample', 100, (view) => view.setUint32(100, 0, true)],
-    ['padding', 116, (view) => view.setUint8(116, 1)],
+    ['sample', 104, (view) => view.setUint32(104, 2, true)],
+    ['flags', 108, (view) => view.setUint32(108, 1, true)],
+    ['padding', 124, (view) => view.setUint8(124, 1)],
   ])('are refused for a wrong %s at %i', (reason, _, write) => {
     expect(refusal(changed(write))).toBe(reason);
   });
@@ -72,6 +74,7 @@ describe('pictures', () => {
     const none = encodePicture({ frame: 0, view: 0, now: TIME, obstacle: 2, sample: null });
     expect(decodePicture(none)).toMatchObject({ sample: null, obstacle: 'no room', keptFrom: null });
     expect(refusal(changed((view) => view.setUint32(48, 1, true), none))).toBe('sample');
+    expect(refusal(changed((view) => view.setUint8(14, 9), encodePicture({ frame: 0, view: 0, now: TIME, sample: null })))).toBe('sample');
   });
 
   test('never make the decoder throw anything but its own error, whatever the bytes', () => {
@@ -79,8 +82,8 @@ describe('pictures', () => {
   });
 
   test('are asked for with all digits of a time', () => {
-    const request = { view: 2, trace: { stream: 'a/b', channel: '"x"' }, plane: 1, widthPx: 3, heightPx: 4, reduction: 'max', endNs: TIME } as const;
-    expect(writePicture(request)).toBe(`{"type":"picture","view":2,"stream":"a/b","channel":"\\"x\\"","plane":1,"width_px":3,"height_px":4,"reduction":"max","end_ns":${TIME}}`);
+    const request = { view: 2, trace: { stream: 'a/b', channel: '"x"' }, plane: [1, 0], widthPx: 3, heightPx: 4, reduction: 'max', endNs: TIME } as const;
+    expect(writePicture(request)).toBe(`{"type":"picture","view":2,"stream":"a/b","channel":"\\"x\\"","plane":[1,0],"width_px":3,"height_px":4,"reduction":"max","end_ns":${TIME}}`);
     expect(writePicture({ ...request, endNs: null })).toContain('"end_ns":null');
   });
 });
@@ -96,7 +99,7 @@ describe('golden pictures', () => {
     const steps = read?.values instanceof Float64Array ? Uint8Array.from(read.values, (value) => Math.round(((value - low) / (high - low)) * 255)) : null;
     const again = encodePicture({
       ...frame, state: stateCode(frame.state), obstacle: [null, 'too large', 'no room', 'unasked'].indexOf(frame.obstacle),
-      flags: Number(frame.live) + 2 * Number(frame.slow) + 4 * Number(frame.isMax),
+      flags: Number(frame.live) + 2 * Number(frame.slow) + 4 * Number(frame.isMax) + 8 * Number(read?.isNearest ?? false),
       sample: read === null ? null : { ...read, low, high, pixels: steps ?? Float32Array.from(read.values) },
     });
     expectSameBytes(again, bytes);

@@ -8,6 +8,7 @@ mod dtype;
 mod envelope;
 mod pattern;
 mod picture;
+mod plane;
 mod schema;
 mod selection;
 mod waterfall;
@@ -18,6 +19,7 @@ pub use dtype::{Dtype, Element, UnknownDtype};
 pub use envelope::{Column, ColumnGrid, ElementReader, Envelope, EnvelopeConfig, Kept, Point};
 pub use pattern::{PatternError, StreamPattern};
 pub use picture::{Matrix, MatrixShape, Picture, Pixels, Reduction};
+pub use plane::Plane;
 pub use schema::{Channel, Schema, SchemaError, StreamName, UnknownEntries};
 pub use schema::{
     MAX_CHANNELS, MAX_ELEMENTS_PER_SAMPLE, MAX_NAME_BYTES, OWN_TIMES, PRIORITY_LABEL, TIMES_LABEL,

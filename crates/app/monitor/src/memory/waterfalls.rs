@@ -73,6 +73,12 @@ impl Waterfalls {
         self.keep(channel, plane, Some(now.steady))
     }
 
+    /// Returns the number of waterfalls that are kept.
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> usize {
+        self.kept.len()
+    }
+
     fn keep(&mut self, channel: usize, plane: u32, asked: Option<Instant>) -> &KeptWaterfall {
         let kept = self.kept.entry((channel, plane)).or_insert_with(|| KeptWaterfall {
             waterfall: Waterfall::new(&self.schema, channel, plane, WaterfallConfig::default()),

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-use sample::{Matrix, MatrixShape, Picture, Pixels, Reduction};
+use sample::{Matrix, MatrixShape, Picture, Pixels, Plane, Reduction};
 use serde::Deserialize;
 use tallycast::Schema;
 use units::WallTime;
@@ -23,8 +23,9 @@ pub(crate) struct PictureRequest {
     pub(crate) view: u32,
     pub(crate) stream: String,
     channel: String,
+    /// Indices of the matrix, one for each extent before the last two; none name the first.
     #[serde(default)]
-    plane: u32,
+    plane: Vec<u32>,
     width_px: u32,
     height_px: u32,
     end_ns: Option<i64>,
@@ -36,12 +37,26 @@ impl PictureRequest {
     /// Checks the preconditions of a frame; returns the remedy otherwise.
     pub(crate) fn check(&self) -> Result<(), String> {
         let Self { width_px, height_px, .. } = self;
+        check_plane(&self.plane)?;
         let sides = 1..=MAX_PAGE_COLUMNS;
         if sides.contains(width_px) && sides.contains(height_px) {
             return Ok(());
         }
         Err(format!("a picture has 1 to {MAX_PAGE_COLUMNS} rows and columns, not {height_px} by {width_px}"))
     }
+}
+
+/// Checks that indices may name a plane; returns the remedy otherwise. One that the channel does not have is no error: it
+/// has the nearest one.
+pub(super) fn check_plane(indices: &[u32]) -> Result<(), String> {
+    let most = Plane::MAX_INDICES;
+    if indices.len() <= most {
+        return Ok(());
+    }
+    Err(format!(
+        "a plane has at most {most} indices, one for each extent of its channel before the last two, not {}",
+        indices.len()
+    ))
 }
 
 /// A view of whole samples, and its state for one viewer.
@@ -272,8 +287,9 @@ impl PictureRequest {
     fn picture(&self, sample: &WholeSample, source: &Source, further: u32, skipped: u64) -> PictureSample {
         let channel = &source.schema.channels[source.channel];
         let shape = MatrixShape::of(channel);
-        let plane = self.plane.min(shape.planes - 1) as usize;
-        let elements = plane * shape.elements()..(plane + 1) * shape.elements();
+        let plane = Plane::at(channel, &self.plane);
+        let first = plane.number as usize * shape.elements();
+        let elements = first..first + shape.elements();
         let size = source.schema.dtype.size_bytes();
         let touches = |hole: &&Range<usize>| hole.start < elements.end && hole.end > elements.start;
         let within = |hole: &Range<usize>| {
@@ -301,6 +317,7 @@ impl PictureRequest {
             index: sample.index,
             skipped,
             planes: shape.planes,
+            plane,
             size: [shape.rows, shape.columns],
             range,
             picture,

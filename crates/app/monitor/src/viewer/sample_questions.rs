@@ -4,7 +4,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use sample::{BinReader, Block, StreamName, Waterfall, WaterfallConfig};
+use sample::{BinReader, Block, Plane, StreamName, Waterfall, WaterfallConfig};
 use units::WallTime;
 
 use super::pictures::{PictureView, Source, StoredSample};
@@ -36,7 +36,14 @@ enum About {
     /// The newest sample up to this time.
     Newest(WallTime),
     /// Columns of a matrix.
-    Columns { plane: u32, grid: FallGrid, asked: WallTime, limit: u64, series: Arc<FallSeries>, answers: u64 },
+    Columns {
+        plane: Vec<u32>,
+        grid: FallGrid,
+        asked: WallTime,
+        limit: u64,
+        series: Arc<FallSeries>,
+        answers: u64,
+    },
 }
 
 /// Answer of the store.
@@ -74,9 +81,9 @@ impl SampleQuestion {
             About::Columns { plane, grid, asked, limit, .. } => {
                 let range = grid.edge(grid.numbers.start)..grid.edge(grid.numbers.end);
                 let asked_for = StoredSamples { stream, range, limit: *limit };
-                let columns = self.columns(store, &asked_for, *plane, grid)?;
-                let (reader, columns) = columns.map_or((None, Vec::new()), |of| {
-                    (Some(*of.reader()), of.columns(grid.width_ns, grid.numbers.clone(), 1))
+                let columns = self.columns(store, &asked_for, plane, grid)?;
+                let (reader, columns) = columns.map_or((None, Vec::new()), |(of, plane)| {
+                    (Some((*of.reader(), plane)), of.columns(grid.width_ns, grid.numbers.clone(), 1))
                 });
                 Ok(Found::Columns(FallStore { grid: grid.clone(), asked: *asked, reader, columns }))
             }
@@ -115,25 +122,27 @@ impl SampleQuestion {
         &self,
         store: &dyn HistoryStore,
         asked: &StoredSamples<'_>,
-        plane: u32,
+        plane: &[u32],
         grid: &FallGrid,
-    ) -> Result<Option<Waterfall>, StoreFailure> {
-        let mut found: Option<(Arc<sample::Schema>, Waterfall)> = None;
+    ) -> Result<Option<(Waterfall, Plane)>, StoreFailure> {
+        let mut found: Option<(Arc<sample::Schema>, Waterfall, Plane)> = None;
         let mut take = |block: &Block| {
             // Of recordings with other shapes, the last ones are shown.
-            if found.as_ref().is_none_or(|(schema, _)| **schema != *block.schema) {
+            if found.as_ref().is_none_or(|(schema, ..)| **schema != *block.schema) {
                 let Some(channel) = block.schema.channel_index(&self.channel) else { return };
-                let reader = BinReader::new(&block.schema, channel, plane, WaterfallConfig::default().bins);
+                let plane = Plane::at(&block.schema.channels[channel], plane);
+                let reader =
+                    BinReader::new(&block.schema, channel, plane.number, WaterfallConfig::default().bins);
                 let columns: Range<i64> = grid.numbers.clone();
                 let waterfall = Waterfall::of_stretch(&block.schema, reader, grid.width_ns, columns);
-                found = Some((Arc::clone(&block.schema), waterfall));
+                found = Some((Arc::clone(&block.schema), waterfall, plane));
             }
-            if let Some((_, waterfall)) = &mut found {
+            if let Some((_, waterfall, _)) = &mut found {
                 waterfall.push(block);
             }
         };
         store.samples(asked, &mut take)?;
-        Ok(found.map(|(_, waterfall)| waterfall))
+        Ok(found.map(|(_, waterfall, plane)| (waterfall, plane)))
     }
 }
 
@@ -174,7 +183,7 @@ impl Viewer {
                         view.answered(end, sample);
                     }
                 }
-                About::Columns { grid, asked, series, .. } => {
+                About::Columns { plane, grid, asked, series, .. } => {
                     // One that could not be read is not asked for again and again.
                     let none = failure.map(|_| FallStore { grid, asked, reader: None, columns: Vec::new() });
                     let stored = match found {
@@ -190,6 +199,7 @@ impl Viewer {
                     // The page may show another window by now, of which the answer has a part.
                     let is_of_it = view.request.stream == question.stream
                         && view.request.channel == question.channel
+                        && view.request.plane == plane
                         && !Arc::ptr_eq(&view.series, &series);
                     if let Some(stored) = stored.filter(|_| is_of_it) {
                         view.series.take_over_answer(stored);
@@ -215,7 +225,7 @@ impl WaterfallView {
         let of = |elements: u32| MAX_ELEMENTS / u64::from(elements.max(1));
         let limit = slot.map_or(MAX_SAMPLES, |it| of(it.memory().info.schema.elements_per_sample()));
         let about = About::Columns {
-            plane: self.request.plane,
+            plane: self.request.plane.clone(),
             grid,
             asked: scenery.now.wall,
             limit,

@@ -11,12 +11,13 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-use sample::{BinReader, WaterfallColumn, narrowest_column};
+use sample::{BinReader, Plane, WaterfallColumn, narrowest_column};
 use serde::Deserialize;
 use units::WallTime;
 use wire::{FrameAddress, MAX_PAGE_COLUMNS, MAX_WATERFALL_VALUES, TraceState, WaterfallFrame};
 
 use super::drawn_once::Drawn;
+use super::pictures::check_plane;
 use super::trace::{ACKNOWLEDGED_NS, edge};
 use super::{Delivery, Scenery, View, Viewer};
 use crate::history::StreamSlot;
@@ -33,8 +34,9 @@ pub(crate) struct WaterfallRequest {
     pub(crate) view: u32,
     pub(crate) stream: String,
     pub(crate) channel: String,
+    /// Indices of the matrix, one for each extent before the last two; none name the first.
     #[serde(default)]
-    pub(crate) plane: u32,
+    pub(crate) plane: Vec<u32>,
     columns: u32,
     bins: u32,
     span_ns: i64,
@@ -72,6 +74,7 @@ impl WaterfallRequest {
     /// Checks the preconditions of a frame; returns the remedy otherwise.
     pub(crate) fn check(&self) -> Result<(), String> {
         let Self { columns, bins, span_ns, .. } = self;
+        check_plane(&self.plane)?;
         let sides = 1..=MAX_PAGE_COLUMNS;
         if !sides.contains(columns) || !sides.contains(bins) {
             return Err(format!(
@@ -166,7 +169,7 @@ impl WaterfallView {
 
     /// Takes over what the page has, and what was counted, from a view of the same vectors.
     fn succeed(&mut self, before: Self) {
-        let of = |view: &Self| (view.trace.request.clone(), view.request.plane);
+        let of = |view: &Self| (view.trace.request.clone(), view.request.plane.clone());
         if of(self) != of(&before) {
             return;
         }
@@ -244,11 +247,12 @@ impl WaterfallView {
         let schema = Arc::clone(&memory.info.schema);
         let channel = schema.channel_index(&self.request.channel)?;
         let newest = memory.newest().map(|(time, _)| time.min(window.end));
-        let kept = memory.waterfalls.ask(channel, self.request.plane, scenery.now);
+        let plane = Plane::at(&schema.channels[channel], &self.request.plane);
+        let kept = memory.waterfalls.ask(channel, plane.number, scenery.now);
         let reader = *kept.waterfall.reader();
         let asked = self.fitting(&reader, self.request.width_ns(self.further()), window);
         let asked = asked.max(narrowest_column(schema.rate));
-        let stored = stored.filter(|stored| stored.reader == Some(reader));
+        let stored = stored.filter(|stored| stored.reader.is_some_and(|(of, _)| of == reader));
         // What live memory has only in wider columns is the store's, if it has any of it.
         let has_older = |stored: &FallStore| stored.grid.width_ns == asked && !stored.columns.is_empty();
         let width_ns = if stored.is_some_and(has_older) {
@@ -265,6 +269,7 @@ impl WaterfallView {
             lineage: kept.number,
             live_memory_from: kept.waterfall.known_from(width_ns),
             is_short: kept.is_short,
+            plane,
             reader,
             merged,
             grid,
@@ -275,7 +280,7 @@ impl WaterfallView {
 
     /// Draws what the store has of a stream that is not received.
     fn archived(&self, window: &Range<WallTime>, stored: &FallStore) -> Option<series::Drawing> {
-        let reader = stored.reader?;
+        let (reader, plane) = stored.reader?;
         let merged = self.merged(&reader);
         let grid = FallGrid::of(stored.grid.width_ns, window);
         Some(series::Drawing {
@@ -284,6 +289,7 @@ impl WaterfallView {
             lineage: 0,
             live_memory_from: None,
             is_short: false,
+            plane,
             reader,
             merged,
             columns: completed(Vec::new(), Some(stored), &grid, merged),
@@ -322,7 +328,8 @@ impl WaterfallView {
             let mut memory = slot.memory();
             let schema = Arc::clone(&memory.info.schema);
             let channel = schema.channel_index(&self.request.channel)?;
-            let kept = memory.waterfalls.ask(channel, self.request.plane, scenery.now);
+            let plane = Plane::at(&schema.channels[channel], &self.request.plane);
+            let kept = memory.waterfalls.ask(channel, plane.number, scenery.now);
             let asked = self.fitting(kept.waterfall.reader(), grid.width_ns, &window);
             grid = FallGrid::of(asked.max(narrowest_column(schema.rate)), &window);
             if let Some(from) = kept.waterfall.known_from(grid.width_ns) {

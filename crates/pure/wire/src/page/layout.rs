@@ -149,6 +149,8 @@ layout! {
         kept_from_ns: I64,
         dropped_frames: U32,
         planes: U32,
+        plane: U32,
+        picture_reserved: U32,
     }
 }
 
@@ -215,6 +217,8 @@ layout! {
         planes: U32,
         dropped_frames: U32,
         live_memory_from_ns: I64,
+        plane: U32,
+        plane_reserved: U32,
     }
 }
 

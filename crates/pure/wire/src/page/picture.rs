@@ -2,7 +2,7 @@
 //!
 //! Start with [`PictureFrame`]; which pixels there are is decided by [`sample::Picture`].
 
-use sample::{Picture, Pixels};
+use sample::{Picture, Pixels, Plane};
 use units::WallTime;
 use zerocopy::IntoBytes;
 
@@ -20,6 +20,8 @@ const FORM_STEPS: u8 = 2;
 const FLAG_LIVE: u8 = 1;
 const FLAG_THINNED_FURTHER: u8 = 2;
 const FLAG_MAX: u8 = 4;
+const FLAG_NEAREST: u8 = 8;
+const FLAGS: u8 = FLAG_LIVE | FLAG_THINNED_FURTHER | FLAG_MAX | FLAG_NEAREST;
 
 /// All data that a viewer needs to redraw the newest sample of a channel in a window.
 #[derive(Clone, PartialEq, Debug)]
@@ -57,8 +59,10 @@ pub struct PictureSample {
     pub index: u64,
     /// Number of samples that arrived since the view's previous frame and were not shown.
     pub skipped: u64,
-    /// Number of matrices in a sample, of which this is one.
+    /// Number of matrices in a sample.
     pub planes: u32,
+    /// The one of them that is shown.
+    pub plane: Plane,
     /// Rows and columns of the matrix before it was reduced.
     pub size: [u32; 2],
     /// Of values: the smallest and largest finite one, NaN if there is none. Of steps: the values of steps 0 and 255.
@@ -109,9 +113,11 @@ impl PictureFrame {
         let block = picture.map_or([1, 1], |picture| picture.block);
         let range = sample.map_or([f64::NAN; 2], |sample| sample.range);
         let size = sample.map_or([0, 0], |sample| sample.size);
+        let plane = sample.map_or(Plane::default(), |sample| sample.plane);
         let flags = flag(self.live, FLAG_LIVE.into())
             | flag(self.thinned_further, FLAG_THINNED_FURTHER.into())
-            | flag(self.is_max, FLAG_MAX.into());
+            | flag(self.is_max, FLAG_MAX.into())
+            | flag(plane.is_nearest, FLAG_NEAREST.into());
         let nanos = |time: Option<WallTime>| time.map_or(NO_TIME, WallTime::as_nanos);
         let header = layout::Picture {
             magic: PAGE_MAGIC.into(),
@@ -138,6 +144,8 @@ impl PictureFrame {
             kept_from_ns: nanos(self.kept_from).into(),
             dropped_frames: self.dropped_frames.into(),
             planes: sample.map_or(0, |sample| sample.planes).into(),
+            plane: plane.number.into(),
+            picture_reserved: 0.into(),
         };
         bytes.reserve(self.encoded_bytes());
         bytes.extend_from_slice(header.as_bytes());
@@ -159,7 +167,8 @@ impl PictureFrame {
     pub fn decode(bytes: &[u8]) -> Result<Self, PageFrameError> {
         let (mut input, header) = Input::begin::<layout::Picture>(bytes, KIND_PICTURE)?;
         let flags = header.picture_flags;
-        known("picture_flags", flags, flags & !(FLAG_LIVE | FLAG_THINNED_FURTHER | FLAG_MAX) == 0)?;
+        known("picture_flags", flags, flags & !FLAGS == 0)?;
+        known("picture_reserved", header.picture_reserved.get(), header.picture_reserved == 0)?;
         let obstacle = match header.obstacle {
             0 => None,
             1 => Some(Obstacle::TooLarge),
@@ -194,9 +203,11 @@ fn read_sample(
     let size = [header.sample_rows.get(), header.sample_columns.get()];
     let block = [header.block_rows.get(), header.block_columns.get()];
     let sample_ns = header.sample_ns.get();
+    let plane = Plane { number: header.plane.get(), is_nearest: header.picture_flags & FLAG_NEAREST != 0 };
     if header.form == FORM_NONE {
         let nothing = [rows, columns, size[0], size[1], header.planes.get()];
         known("rows", u64::from(nothing != [0; 5]), nothing == [0; 5] && block == [1, 1])?;
+        known("plane", plane.number, plane == Plane::default())?;
         let is_bare = header.sample_index.get() == 0 && header.skipped_samples.get() == 0;
         known("sample_index", header.sample_index.get(), is_bare)?;
         known("low", header.low.get().to_bits(), header.low.get().is_nan() && header.high.get().is_nan())?;
@@ -205,6 +216,7 @@ fn read_sample(
     }
     known("sample_ns", sample_ns.cast_unsigned(), sample_ns != NO_TIME)?;
     known("planes", header.planes.get(), header.planes.get() > 0)?;
+    known("plane", plane.number, plane.number < header.planes.get())?;
     known("rows", rows, is_reduced(size, block, [rows, columns]))?;
     let count = (rows as usize).saturating_mul(columns as usize);
     within("pixels", count, MAX_PICTURE_PIXELS as usize)?;
@@ -222,6 +234,7 @@ fn read_sample(
         index: header.sample_index.get(),
         skipped: header.skipped_samples.get(),
         planes: header.planes.get(),
+        plane,
         size,
         range: [header.low.get(), header.high.get()],
         picture: Picture { rows, columns, block, pixels },
@@ -273,6 +286,7 @@ mod tests {
             index: 4_711,
             skipped: 2,
             planes: 1,
+            plane: Plane::default(),
             size: [4, 5],
             range: [-3.25, 80.0],
             picture: Picture { rows: 2, columns: 3, block: [2, 2], pixels },
@@ -299,6 +313,7 @@ mod tests {
         let sample = PictureSample {
             skipped: 0,
             planes: 3,
+            plane: Plane { number: 1, is_nearest: false },
             size: [1, 3],
             range: [0.5, 128.0],
             picture,
@@ -352,6 +367,11 @@ mod tests {
             let value = if place == 100 { 0 } else { 0x7e };
             assert!(refused(&values(), place, value).contains(&format!("`{field}`")), "{field}");
         }
+        // The last of three planes, and none behind it.
+        assert!(refused(&steps(), 104, 3).contains("`plane`"));
+        assert!(refused(&nothing(), 104, 1).contains("`plane`"));
+        assert!(refused(&nothing(), 14, FLAG_LIVE | FLAG_NEAREST).contains("`plane`"));
+        assert!(refused(&values(), 108, 1).contains("`picture_reserved`"));
         let padded = steps().encoded().len() - 1;
         assert!(refused(&steps(), padded, 1).contains("`pixels`"));
         assert!(refused(&nothing(), 32, 1).contains("`sample_index`"));

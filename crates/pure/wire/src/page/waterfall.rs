@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use sample::WaterfallColumn;
+use sample::{Plane, WaterfallColumn};
 use units::WallTime;
 use zerocopy::IntoBytes;
 
@@ -20,6 +20,7 @@ const FLAG_LIVE: u8 = 1;
 const FLAG_THINNED_FURTHER: u8 = 2;
 const FLAG_ANEW: u8 = 4;
 const FLAG_SHORT: u8 = 8;
+const FLAG_NEAREST: u8 = 16;
 
 /// The columns of a waterfall that are new or have changed, and its window.
 #[derive(Clone, PartialEq, Debug)]
@@ -55,8 +56,10 @@ pub struct WaterfallFrame {
     pub elements: u32,
     /// Number of rows of which a bin is the maximum.
     pub rows: u32,
-    /// Number of matrices in a sample, of which this is one.
+    /// Number of matrices in a sample.
     pub planes: u32,
+    /// The one of them that is shown.
+    pub plane: Plane,
     /// Number of frames not sent to this viewer since it connected.
     pub dropped_frames: u32,
     /// Time from which live memory has these columns; older ones come from the archive.
@@ -83,7 +86,8 @@ impl WaterfallFrame {
         let flags = flag(self.live, FLAG_LIVE.into())
             | flag(self.thinned_further, FLAG_THINNED_FURTHER.into())
             | flag(self.anew, FLAG_ANEW.into())
-            | flag(self.short_of_memory, FLAG_SHORT.into());
+            | flag(self.short_of_memory, FLAG_SHORT.into())
+            | flag(self.plane.is_nearest, FLAG_NEAREST.into());
         let header = layout::Waterfall {
             magic: PAGE_MAGIC.into(),
             version: PAGE_VERSION,
@@ -105,6 +109,8 @@ impl WaterfallFrame {
             planes: self.planes.into(),
             dropped_frames: self.dropped_frames.into(),
             live_memory_from_ns: self.live_memory_from.map_or(NO_TIME, WallTime::as_nanos).into(),
+            plane: self.plane.number.into(),
+            plane_reserved: 0.into(),
         };
         bytes.extend_from_slice(header.as_bytes());
         let mut least = 0;
@@ -143,7 +149,7 @@ impl WaterfallFrame {
     pub fn decode(bytes: &[u8]) -> Result<Self, PageFrameError> {
         let (mut input, header) = Input::begin::<layout::Waterfall>(bytes, KIND_WATERFALL)?;
         let flags = header.waterfall_flags;
-        let all = FLAG_LIVE | FLAG_THINNED_FURTHER | FLAG_ANEW | FLAG_SHORT;
+        let all = FLAG_LIVE | FLAG_THINNED_FURTHER | FLAG_ANEW | FLAG_SHORT | FLAG_NEAREST;
         known("waterfall_flags", flags, flags & !all == 0)?;
         known("waterfall_reserved", header.waterfall_reserved.get(), header.waterfall_reserved == 0)?;
         let (bins, block, elements) = (header.bins.get(), header.bin_elements.get(), header.elements.get());
@@ -153,6 +159,10 @@ impl WaterfallFrame {
         within("columns", sent, count as usize)?;
         let first = header.first_column.get();
         known("first_column", first.cast_unsigned(), first.checked_add(count.into()).is_some())?;
+        let plane = Plane { number: header.plane.get(), is_nearest: flags & FLAG_NEAREST != 0 };
+        let is_there = plane.number < header.planes.get() || plane == Plane::default();
+        known("plane", plane.number, is_there)?;
+        known("plane_reserved", header.plane_reserved.get(), header.plane_reserved == 0)?;
         let columns = read_columns(&mut input, header)?;
         input.end()?;
         let from = header.live_memory_from_ns.get();
@@ -173,6 +183,7 @@ impl WaterfallFrame {
             elements,
             rows: header.rows.get(),
             planes: header.planes.get(),
+            plane,
             dropped_frames: header.dropped_frames.get(),
             live_memory_from: Some(WallTime::from_nanos(from)).filter(|_| from != NO_TIME),
             columns,
@@ -245,7 +256,8 @@ mod tests {
             block: 2,
             elements: 5,
             rows: 1,
-            planes: 1,
+            planes: 4,
+            plane: Plane { number: 3, is_nearest: true },
             dropped_frames: 3,
             live_memory_from: Some(NOON.offset(-60_000_000_000)),
             columns: vec![
@@ -267,6 +279,7 @@ mod tests {
             elements: 0,
             rows: 0,
             planes: 0,
+            plane: Plane::default(),
             live_memory_from: None,
             columns: Vec::new(),
             ..columns()
@@ -288,6 +301,15 @@ mod tests {
     #[test]
     fn a_frame_cut_anywhere_is_refused() {
         assert_cut_is_refused(&[columns(), unknown()]);
+    }
+
+    #[test]
+    fn a_plane_that_is_not_there_is_refused() {
+        for (frame, number) in [(columns(), 4), (unknown(), 1)] {
+            let mut bytes = frame.encoded();
+            bytes[80] = number;
+            assert!(WaterfallFrame::decode(&bytes).unwrap_err().to_string().contains("`plane`"));
+        }
     }
 
     #[test]

@@ -100,13 +100,28 @@ fn odd_shapes_are_matrices_too_and_a_plane_is_chosen() {
     row.pass(&floats(&[1.0; 3]));
     assert_eq!(row.frame().unwrap().sample.unwrap().size, [1, 3]);
     let mut planes = Scene::new(Dtype::U8, &[3, 1, 2]);
-    for (plane, steps) in [(0, [0, 1]), (2, [4, 5]), (9, [4, 5])] {
+    let at = |number, is_nearest| Plane { number, is_nearest };
+    for (plane, shown, steps) in [
+        ("[]", at(0, false), [0, 1]),
+        ("[2]", at(2, false), [4, 5]),
+        ("[3]", at(2, true), [4, 5]),
+        ("[1,0]", at(1, true), [2, 3]),
+    ] {
         planes.ask(&format!(r#","end_ns":null,"plane":{plane}"#));
         planes.pass(&[0, 1, 2, 3, 4, 5]);
         let sample = planes.frame().unwrap().sample.unwrap();
-        assert_eq!((sample.planes, sample.range), (3, [1.0, 128.5]));
+        assert_eq!((sample.planes, sample.plane, sample.range), (3, shown, [1.0, 128.5]));
         assert_eq!(sample.picture.pixels, Pixels::Steps(steps.to_vec()));
     }
+}
+
+#[test]
+fn a_plane_has_an_index_for_each_extent_that_a_shape_may_have_before_its_last_two() {
+    let mut scene = Scene::new(Dtype::U8, &[1, 1, 1, 1, 1, 2, 1, 1]);
+    let indices = |count: usize| vec!["0"; count].join(",");
+    scene.say(&request(&format!(r#","end_ns":null,"plane":[{}]"#, indices(6)))).unwrap();
+    let refused = scene.say(&request(&format!(r#","end_ns":null,"plane":[{}]"#, indices(7)))).unwrap_err();
+    assert!(refused.contains("at most 6 indices"), "{refused}");
 }
 
 #[test]

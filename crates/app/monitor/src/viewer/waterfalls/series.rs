@@ -6,7 +6,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use sample::{BinReader, WaterfallColumn};
+use sample::{BinReader, Plane, WaterfallColumn};
 use units::{Epoch, WallTime};
 use wire::{TraceState, WaterfallFrame};
 
@@ -28,8 +28,8 @@ pub(crate) struct FallSeries {
 pub(crate) struct FallStore {
     pub(crate) grid: FallGrid,
     pub(crate) asked: WallTime,
-    /// Bins of the columns; `None` if the store has none.
-    pub(crate) reader: Option<BinReader>,
+    /// Bins of the columns, and the plane that they are of; `None` if the store has none.
+    pub(crate) reader: Option<(BinReader, Plane)>,
     pub(crate) columns: Vec<WaterfallColumn>,
 }
 
@@ -55,6 +55,7 @@ pub(super) struct Drawing {
     pub(super) lineage: u64,
     pub(super) live_memory_from: Option<WallTime>,
     pub(super) is_short: bool,
+    pub(super) plane: Plane,
     pub(super) reader: BinReader,
     pub(super) merged: u32,
     pub(super) grid: FallGrid,
@@ -153,6 +154,7 @@ impl Fall {
             elements: 0,
             rows: 0,
             planes: 0,
+            plane: Plane::default(),
             dropped_frames: 0,
             live_memory_from: None,
             columns: Vec::new(),
@@ -173,7 +175,7 @@ impl Fall {
             frame.bins = reader.bins().div_ceil(*merged);
             frame.block = reader.block() * merged;
             frame.elements = shape.columns;
-            (frame.rows, frame.planes) = (shape.rows, shape.planes);
+            (frame.rows, frame.planes, frame.plane) = (shape.rows, shape.planes, drawing.plane);
             frame.live_memory_from = drawing.live_memory_from;
             let before = last.filter(|last| last.kind == kind);
             let before = before.map_or(Default::default(), |last| last.frame.columns.as_slice());

@@ -13,6 +13,8 @@ use std::time::Duration;
 use tallycast::{Channel, Dtype, Schema, StreamInfo};
 use units::Random;
 
+mod planes;
+
 const BINS: usize = 5;
 
 /// Spectra of five bins at 10 Hz, a page that keeps what it is sent, and an archive.
@@ -29,12 +31,12 @@ struct Scene {
 
 impl Scene {
     fn new() -> Self {
-        let mut schema = Schema::new(
-            Dtype::F4,
-            "10".parse().unwrap(),
-            vec![Channel::new("x", "V").with_shape([BINS as u32])],
-        )
-        .unwrap();
+        Self::with_shape(&[BINS as u32])
+    }
+
+    fn with_shape(shape: &[u32]) -> Self {
+        let channels = vec![Channel::new("x", "V").with_shape(shape)];
+        let mut schema = Schema::new(Dtype::F4, "10".parse().unwrap(), channels).unwrap();
         schema.labels.insert("spectrum_bin_hz".to_owned(), "1".to_owned());
         let info = Arc::new(StreamInfo { schema: Arc::new(schema), ..scene::info("lab/x", 10) });
         let now = scene::moment(WallTime::from_nanos(100 * SECOND));
@@ -370,6 +372,7 @@ fn bounds_are_said_and_a_number_is_of_one_view() {
         request(MAX_PAGE_COLUMNS + 1, SECOND, None),
         request(1, 0, None),
         request(1, MAX_SPAN_NS + 1, None),
+        planes::request("[0,0,0,0,0,0,0]", None),
         request(1, 1, None).replace(r#""bins":100"#, r#""bins":0"#),
     ] {
         assert!(scene.say(&bad).is_err(), "{bad}");
