@@ -21,6 +21,9 @@ pub const MAX_PANEL_CHARACTERS: usize = 32;
 /// The longest id of a run, in bytes: that of an event (`docs/protocol/runs.md`).
 pub const MAX_RUN_ID_BYTES: usize = 64;
 
+/// The most indices of a plane: one for each extent of a channel's shape before the last two.
+pub const MAX_PLANE_INDICES: usize = 6;
+
 /// The longest name of a stream or channel in a trace, in characters: more than either may have.
 const MAX_SOURCE_CHARACTERS: usize = 512;
 /// The most columns or rows that a plot spans.
@@ -180,6 +183,7 @@ fn plot(value: &Value) -> Result<(), String> {
     }
     cells(fields, "columns")?;
     cells(fields, "rows")?;
+    fields.get("plane").map_or(Ok(()), plane)?;
     fields.get("axis").map_or(Ok(()), axis)
 }
 
@@ -204,6 +208,15 @@ fn cells(fields: &Map<String, Value>, key: &str) -> Result<(), String> {
         Some(count) if count.as_u64().is_some_and(|count| (1..=MAX_CELLS).contains(&count)) => Ok(()),
         Some(_) => Err(format!("`{key}` is a whole number from 1 to {MAX_CELLS}, or null")),
     }
+}
+
+fn plane(value: &Value) -> Result<(), String> {
+    let is_index = |index: &Value| index.as_u64().is_some_and(|index| u32::try_from(index).is_ok());
+    let indices = value.as_array().filter(|indices| indices.iter().all(is_index));
+    if indices.is_some_and(|indices| indices.len() <= MAX_PLANE_INDICES) {
+        return Ok(());
+    }
+    Err(format!("`plane` is a list of at most {MAX_PLANE_INDICES} indices, such as [1, 0]"))
 }
 
 fn axis(value: &Value) -> Result<(), String> {
@@ -242,6 +255,10 @@ mod tests {
         json!({"panel": "trend", "traces": vec![trace; count]})
     }
 
+    fn planes(count: usize) -> Value {
+        json!({"panel": "image", "plane": vec![1; count]})
+    }
+
     #[test]
     fn both_sides_of_every_limit_of_a_value() {
         let text = |characters: usize| Value::from("ü".repeat(characters));
@@ -255,6 +272,12 @@ mod tests {
             ("plot/a", panel(MAX_PANEL_CHARACTERS), panel(MAX_PANEL_CHARACTERS + 1)),
             ("plot/0123456789abcdef", panel(1), panel(0)),
             ("plot/a", json!({"panel": "trend", "rows": 1}), json!({"panel": "trend", "rows": 0})),
+            ("plot/a", planes(MAX_PLANE_INDICES), planes(MAX_PLANE_INDICES + 1)),
+            (
+                "plot/a",
+                json!({"panel": "image", "plane": [u32::MAX]}),
+                json!({"panel": "image", "plane": [1_u64 << 32]}),
+            ),
             ("window", json!({"span_ns": 1, "end_ns": null}), json!({"span_ns": 0, "end_ns": null})),
             ("run", run(MAX_RUN_ID_BYTES), run(MAX_RUN_ID_BYTES + 1)),
             ("run", run(1), run(0)),
@@ -297,6 +320,10 @@ mod tests {
             ("plot/a", json!([])),
             ("plot/a", json!({"panel": "trend", "traces": [{"stream": "lab/x"}]})),
             ("plot/a", json!({"panel": "trend", "axis": {"kind": "fixed", "low": "1"}})),
+            ("plot/a", json!({"panel": "image", "plane": 1})),
+            ("plot/a", json!({"panel": "image", "plane": [-1]})),
+            ("plot/a", json!({"panel": "image", "plane": ["1"]})),
+            ("plot/a", json!({"panel": "image", "plane": null})),
         ] {
             assert!(matches!(check(name, &value), Err(Refusal::Value { .. })), "{name} {value}");
         }
