@@ -40,6 +40,14 @@ const PER_COLUMN = 12;
 
 /** The clock of the server, in UTC nanoseconds. */
 const wallNow = () => BigInt(Math.round((performance.timeOrigin + performance.now()) * 1e6));
+/** How many planes a stream's samples have, the number of the one at these indices, and whether it is only the nearest. @param {Signal} s @param {number[]} indices @returns {[number, number, boolean]} */
+const planeOf = (s, indices) => {
+  const extents = s.shape?.slice(0, -2) ?? [];
+  const index = (/** @type {number} */ place) => indices[place] ?? 0;
+  const number = extents.reduce((so, extent, place) => so * extent + Math.min(index(place), extent - 1), 0);
+  const fits = indices.length === extents.length && extents.every((extent, place) => index(place) < extent);
+  return [extents.reduce((a, b) => a * b, 1), number, indices.length > 0 && !fits];
+};
 /** Seconds of the day, small enough for a double to be exact to a nanosecond. @param {bigint} ns */
 const seconds = (ns) => Number(ns % (86_400n * SECOND)) / 1e9;
 /** JSON with bigints as plain digits. @param {unknown} value */
@@ -450,6 +458,7 @@ class Viewer {
     const head = { frame: this.frame, view: view.view, now, first: 0n, columnNs: 1n, count: 0, columns: new Map() };
     if (s === undefined || element === undefined || s.channels[0]?.name !== m.channel) return encodeWaterfall({ ...head, state: 1, flags: 4 });
     const elements = s.shape?.at(-1) ?? 1;
+    const [planes, plane, isNearest] = planeOf(s, m.plane);
     const block = Math.ceil(elements / m.bins);
     const bins = Math.ceil(elements / block);
     const period = SECOND / BigInt(s.rate);
@@ -468,13 +477,13 @@ class Viewer {
       if (expected <= 0) continue;
       const t = seconds(((behind - 1n) * SECOND) / BigInt(s.rate));
       const missing = holes.some((hole) => hole.from < to && hole.to > from);
-      const values = missing ? [] : Array.from({ length: bins }, (_, bin) => element(t, 0, bin * block));
+      const values = missing ? [] : Array.from({ length: bins }, (_, bin) => element(t, 0, bin * block, plane));
       if (m.sent?.has(from) !== true || m.sent.get(from) !== expected) columns.set(place, { present: missing ? 0 : expected, expected, bins: values });
     }
-    const flags = (view.end === null ? 1 : 0) + (m.sent === null ? 4 : 0);
+    const flags = (view.end === null ? 1 : 0) + (m.sent === null ? 4 : 0) + (isNearest ? 16 : 0);
     m.sent ??= new Map();
     for (const [place, { expected }] of columns) m.sent.set((first + BigInt(place)) * columnNs, expected);
-    return encodeWaterfall({ ...head, flags, first, columnNs, count, bins, block, elements, liveFrom: now - LIVE_MEMORY, columns });
+    return encodeWaterfall({ ...head, flags, first, columnNs, count, bins, block, elements, planes, plane, liveFrom: now - LIVE_MEMORY, columns });
   }
 
   /** The newest sample as a picture; null where it was sent already. @param {View} view */
@@ -489,16 +498,17 @@ class Viewer {
     const time = (index * SECOND) / BigInt(s.rate);
     const skipped = view.end === null && m.sent !== null ? Math.max(0, Number(index - m.sent) - 1) : 0;
     m.sent = index;
-    const [matrixRows = 1, matrixColumns = 1] = s.shape?.length === 1 ? [1, ...s.shape] : s.shape ?? [];
+    const [matrixRows = 1, matrixColumns = 1] = s.shape?.length === 1 ? [1, ...s.shape] : s.shape?.slice(-2) ?? [];
+    const [planes, plane, isNearest] = planeOf(s, m.plane);
     const block = /** @type {const} */ ([Math.ceil(matrixRows / m.height_px), Math.ceil(matrixColumns / m.width_px)]);
     const [rows, columns] = [Math.ceil(matrixRows / block[0]), Math.ceil(matrixColumns / block[1])];
     const t = seconds(time);
     // One element of each block stands for it.
-    const values = Float32Array.from({ length: rows * columns }, (_, k) => element(t, Math.floor(k / columns) * block[0], (k % columns) * block[1]));
+    const values = Float32Array.from({ length: rows * columns }, (_, k) => element(t, Math.floor(k / columns) * block[0], (k % columns) * block[1], plane));
     const finite = values.filter(Number.isFinite);
     const [low, high] = s.dtype === 'u8' ? [0, 255] : finite.length === 0 ? [NaN, NaN] : [Math.min(...finite), Math.max(...finite)];
     const pixels = s.dtype === 'u8' ? Uint8Array.from(values) : values;
-    return encodePicture({ ...head, keptFrom: now - LIVE_MEMORY, sample: { time, index, skipped, rows, columns, size: [matrixRows, matrixColumns], block, low, high, pixels } });
+    return encodePicture({ ...head, flags: head.flags + (isNearest ? 8 : 0), keptFrom: now - LIVE_MEMORY, sample: { time, index, skipped, planes, plane, rows, columns, size: [matrixRows, matrixColumns], block, low, high, pixels } });
   }
 
   /** Sends what each view is owed. */

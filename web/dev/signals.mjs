@@ -31,7 +31,7 @@ const MAX_GAPS = 4096;
  * @property {boolean} [silent]
  * @property {number[]} [shape] of the only channel
  * @property {Record<string, string>} [labels]
- * @property {(t: number, row: number, column: number) => number} [element] value of an element of a shape
+ * @property {(t: number, row: number, column: number, plane?: number) => number} [element] value of an element of a shape
  */
 
 /** @param {number} n */
@@ -89,6 +89,12 @@ function plate(t, row, column) {
   return 20 + 180 * Math.exp(-away / 14) + 60 * Math.exp(-((spot / 7) ** 2));
 }
 
+/** A slice of a hot column that leans, in °C: each deeper one is shifted and cooler. @param {number} t @param {number} row @param {number} column @param {number} [plane] */
+function slice(t, row, column, plane = 0) {
+  const away = Math.hypot(row - 16 - 5 * plane, column - 14 - 11 * plane - 3 * Math.sin(t));
+  return 20 + (160 - 25 * plane) * Math.exp(-away / 9) + 0.1 * plane;
+}
+
 /** Power in V²/Hz: a line at 50 Hz, one that wanders, noise that falls with frequency; nothing at all in the last bin. @param {number} t @param {number} bin */
 function power257(t, bin) {
   const hz = 0.9765625 * bin;
@@ -109,6 +115,9 @@ export function fields() {
     { ...field('plate/camera', 10, ['light', ''], [48, 64], (t, row, column) => (row * 4 + column * 3 + Math.floor(t * 10)) % 256), dtype: 'u8' },
     field('plate/line', 10, ['profile', '°C'], [96], (t, _, column) => plate(t, 32, column)),
     field('plate/blind', 10, ['nothing', 'V'], [8, 8], () => NaN),
+    field('plate/stack', 10, ['temperature', '°C'], [4, 48, 64], slice),
+    field('plate/shots', 10, ['temperature', '°C'], [2, 3, 24, 32], (t, row, column, plane = 0) => slice(t, 2 * row, 2 * column, plane)),
+    field('lab/probes', 10, ['x', 'V²/Hz'], [3, 1, 257], (t, _, bin, plane = 0) => power257(t, Math.max(0, bin - 40 * plane)), { spectrum_bin_hz: '0.9765625', spectrum: 'density' }),
     field('lab/spectrum', 10, ['x', 'V²/Hz'], [257], (t, _, bin) => power257(t, bin), { spectrum_bin_hz: '0.9765625', spectrum: 'density' }),
   ];
 }

@@ -23,6 +23,7 @@ const SCREENS = /** @type {const} */ ([
 
 const GAPS = '?span=10s&plot=test/hole:sine&plot=test/injected:sine';
 const FIELDS = '?span=10s&plot=plate/image:temperature;panel=image&plot=lab/spectrum:x;panel=spectrum&plot=lab/spectrum:x;panel=waterfall';
+const PLANES = '?span=10s&plot=plate/stack:temperature;panel=image;plane=2&plot=plate/shots:temperature;panel=image;plane=1,0&plot=lab/probes:x;panel=waterfall;plane=1';
 const RELAYED = '?span=10s&plot=test/injected:sine';
 const CROWD = ['geo/grfo/seismogram:BHZ,geo/grfo/seismogram:BHN,geo/grfo/seismogram:BHE,hall/microphones/stereo:left,hall/microphones/stereo:right',
   'test/carrier:f', 'host/daq-3/cpu:user,host/daq-3/cpu:softirq', 'w7x/magnetics/mirnov:probe 7', 'lab/old/pump:pressure', 'host/daq-3/net:received'];
@@ -74,6 +75,8 @@ const STATES = {
   waterfall: { options: { fields: true }, query: '?span=1min&plot=lab/spectrum:x;panel=waterfall&plot=plate/line:profile;panel=waterfall' },
   many: { query: `?span=10s${'&plot=test/hole:sine&plot=test/chirp:a&plot=w7x/ecrh/power:gyrotron 1'.repeat(8)}` },
   fields: { options: { fields: true }, query: FIELDS },
+  planes: { options: { fields: true }, query: PLANES },
+  planemissing: { options: { fields: true }, query: `${PLANES.replace('plane=2', 'plane=9')}&plot=plate/image:temperature;panel=image;plane=1` },
   alarms: { options: { alarms: true }, query: GAPS, act: (page) => page.keyboard.press('k') },
   export: { query: GAPS, act: (page) => page.keyboard.press('e') },
   steering: { query: GAPS, act: steer },

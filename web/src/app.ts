@@ -454,6 +454,8 @@ export class App {
       case 'next-plot': return this.#plots.step(1);
       case 'previous-plot': return this.#plots.step(-1);
       case 'axis': return this.#plots.nextAxis();
+      case 'next-plane': return this.#plots.stepPlane(1);
+      case 'previous-plane': return this.#plots.stepPlane(-1);
       case 'single': return this.#plots.single();
       case 'close-plot': return this.#plots.close();
       case 'search': return this.#focusSearch();

@@ -8,13 +8,14 @@ import { GapFocus } from './gap-focus';
 import type { Live } from './live';
 import { Measuring } from './measuring';
 import type { Direction, PlotGap } from './model/gaps';
-import { EMPTY_LAYOUT, MAX_PLOTS, overlay, plotOf, withoutRoom, type Layout, type Plot } from './model/layout';
+import { EMPTY_LAYOUT, hasPlane, MAX_PLOTS, overlay, plotOf, withoutRoom, type Layout, type Plot } from './model/layout';
 import { limitsOf, sameLimits, type Limit } from './model/limits';
 import { LiveEdge } from './model/live-edge';
 import type { ShownRun } from './model/run-link';
 import type { RunMark } from './model/run-marks';
 import type { Mark } from './model/steering-marks';
 import { channelOf, firstPanel, type PanelKind } from './model/picture';
+import { FIRST_PLANE, firstElementOf } from './model/plane';
 import { nextMode, type AxisMode } from './model/scale';
 import { ordered, type Cursors } from './model/stretch';
 import type { Zone } from './model/time';
@@ -318,6 +319,12 @@ export class Plots {
     if (plot !== null && range !== undefined && plot.panel !== 'table' && plot.panel !== 'alarms') this.#change(this.#active, { axis: nextMode(plot.axis, range) });
   }
 
+  /** Goes to another plane of the active plot, if its samples have several. */
+  stepPlane(by: number): void {
+    const panel = this.#grid.panels[this.#active];
+    if (panel instanceof SamplePanel) panel.stepPlane(by);
+  }
+
   /** Follows the live edge. */
   follow(): void {
     this.#look(follow(this.#layout.window));
@@ -390,7 +397,8 @@ export class Plots {
     if (plot === null || panel === undefined || plot.traces.length === 0) return null;
     const { from, spanNs } = panel.shown;
     const { path, name } = titlesOf(plot.traces);
-    return { title: `${path}${name}`, traces: plot.traces, stretch: { from, to: from + spanNs } };
+    const traces = plot.traces.map((trace) => firstElementOf(trace, channelOf(trace, this.context.catalogue()), plot.plane));
+    return { title: `${path}${name}`, traces, stretch: { from, to: from + spanNs } };
   }
 
   /** Draws all plots that are seen and returns them, or the active one, for a picture. */
@@ -502,7 +510,8 @@ export class Plots {
     const plot = this.#layout.plots[index];
     const before = this.#grid.panels[index];
     if (plot === undefined || before === undefined || plot.panel === kind) return;
-    const changed = { ...plotOf(plot.traces, kind), columns: plot.columns, rows: plot.rows };
+    const plane = hasPlane(kind) ? plot.plane : FIRST_PLANE;
+    const changed = { ...plotOf(plot.traces, kind), columns: plot.columns, rows: plot.rows, plane };
     this.#layout = { ...this.#layout, plots: this.#layout.plots.map((each, i) => (i === index ? changed : each)) };
     this.context.live.closeView(before.view);
     this.#grid.replace(index, this.#makePanel(changed));
@@ -527,6 +536,7 @@ export class Plots {
         this.#schedule();
       },
       onLog: (log) => this.#change(index(), { log }),
+      onPlane: (plane) => this.#change(index(), { plane }),
       onCursors: () => {
         this.activate(index());
         this.toggleCursors();

@@ -6,6 +6,7 @@
  */
 import type { TraceRequest } from '../wire/messages';
 import { PANELS, type PanelKind } from './picture';
+import { FIRST_PLANE, readPlane, type Plane } from './plane';
 import type { ShownRun } from './run-link';
 import { AUTO, type AxisMode } from './scale';
 import type { Cursors } from './stretch';
@@ -30,6 +31,8 @@ export interface Plot {
   readonly panel: PanelKind;
   /** Axes of a spectrum that are logarithmic; `y` of a waterfall: decibels. */
   readonly log: LogAxes;
+  /** The plane of an image, a spectrum or a waterfall. */
+  readonly plane: Plane;
 }
 
 /** Logarithmic axes. */
@@ -54,6 +57,9 @@ export const EMPTY_LAYOUT: Layout = { plots: [], window: DEFAULT_WINDOW, single:
 /** Returns whether a kind of panel has logarithmic axes. */
 export const hasLog = (panel: PanelKind): boolean => panel === 'spectrum' || panel === 'waterfall';
 
+/** Returns whether a kind of panel shows one plane of samples. */
+export const hasPlane = (panel: PanelKind): boolean => panel === 'image' || hasLog(panel);
+
 /** Returns the most traces of a kind of panel. Alarms are those of the bus. */
 function mostTraces(panel: PanelKind): number {
   if (panel === 'alarms') return 0;
@@ -66,7 +72,7 @@ export const isPlot = ({ panel, traces }: Plot): boolean => panel === 'alarms' |
 /** Returns a plot of these traces with everything else left to the page. */
 export function plotOf(traces: readonly TraceRequest[], panel: PanelKind = 'trend'): Plot {
   const kept = traces.slice(0, mostTraces(panel));
-  return { traces: kept, columns: null, rows: 1, axis: AUTO, panel, log: hasLog(panel) ? 'y' : '' };
+  return { traces: kept, columns: null, rows: 1, axis: AUTO, panel, log: hasLog(panel) ? 'y' : '', plane: FIRST_PLANE };
 }
 
 /** Returns the default width of a plot, in twelfths, among `count` plots. */
@@ -109,7 +115,8 @@ function writePlot(plot: Plot): string {
   const axis = plot.axis.kind === 'auto' ? '' : `;y=${plot.axis.kind}:${plot.axis.range.low}:${plot.axis.range.high}`;
   const panel = plot.panel === 'trend' ? '' : `;panel=${plot.panel}`;
   const log = hasLog(plot.panel) && plot.log !== 'y' ? `;log=${plot.log}` : '';
-  return traces + columns + rows + axis + panel + log;
+  const plane = plot.plane.length === 0 ? '' : `;plane=${plot.plane.join(',')}`;
+  return traces + columns + rows + axis + panel + log + plane;
 }
 
 /** Escapes what has a meaning here but leaves the slashes of paths readable. */
@@ -191,7 +198,13 @@ function readPlot(text: string): Plot | null {
     columns: readWhole(setting.get('w'), GRID_COLUMNS),
     rows: readWhole(setting.get('h'), MAX_ROWS) ?? 1,
     axis: readAxis(setting.get('y')),
+    plane: hasPlane(plot.panel) ? readIndices(setting.get('plane')) : FIRST_PLANE,
   };
+}
+
+function readIndices(text: string | undefined): Plane {
+  const indices = (text ?? '').split(/,|%2C/i).map((index) => (/^\d{1,10}$/.test(index) ? Number(index) : NaN));
+  return readPlane(indices) ?? FIRST_PLANE;
 }
 
 function readTraces(text: string): readonly TraceRequest[] {

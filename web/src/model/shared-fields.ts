@@ -6,8 +6,9 @@
  */
 import { fields, flag, isFields, list, nanoseconds, number, text, type Fields } from '../wire/json';
 import type { TraceRequest } from '../wire/messages';
-import { GRID_COLUMNS, hasLog, isPlot, LOGS, MAX_PLOTS, MAX_ROWS, MAX_TRACES, plotOf, sameTrace, type Layout, type LogAxes, type Plot } from './layout';
+import { GRID_COLUMNS, hasLog, hasPlane, isPlot, LOGS, MAX_PLOTS, MAX_ROWS, MAX_TRACES, plotOf, sameTrace, type Layout, type LogAxes, type Plot } from './layout';
 import { PANELS } from './picture';
+import { FIRST_PLANE, readPlane, samePlane, type Plane } from './plane';
 import { isRunId, sameShownRun, type ShownRun } from './run-link';
 import { AUTO, type AxisMode } from './scale';
 import type { Cursors } from './stretch';
@@ -123,7 +124,7 @@ export function placesOf(document: Fields): readonly string[] {
 
 /** Returns whether two plots show the same. */
 export function samePlot(a: Plot, b: Plot): boolean {
-  return a === b || (a.panel === b.panel && a.log === b.log && a.columns === b.columns && a.rows === b.rows && sameAxis(a.axis, b.axis) && sameTraces(a.traces, b.traces));
+  return a === b || (a.panel === b.panel && a.log === b.log && samePlane(a.plane, b.plane) && a.columns === b.columns && a.rows === b.rows && sameAxis(a.axis, b.axis) && sameTraces(a.traces, b.traces));
 }
 
 function sameAxis(a: AxisMode, b: AxisMode): boolean {
@@ -167,7 +168,11 @@ function readPlot(value: unknown): Plot | null {
   const panel = isFields(value) ? PANELS.find((kind) => kind === text(value, 'panel', TREND)) : undefined;
   if (!isFields(value) || panel === undefined) return null;
   const plot = plotOf(readTraces(value), panel);
-  return !isPlot(plot) ? null : { ...plot, columns: readColumns(value), rows: readRows(value), axis: readAxis(value), log: hasLog(panel) ? readLog(value, plot.log) : plot.log };
+  if (!isPlot(plot)) return null;
+  return {
+    ...plot, columns: readColumns(value), rows: readRows(value), axis: readAxis(value),
+    log: hasLog(panel) ? readLog(value, plot.log) : plot.log, plane: hasPlane(panel) ? readIndices(value) : plot.plane,
+  };
 }
 
 function readTraces(from: Fields): readonly TraceRequest[] {
@@ -182,6 +187,8 @@ const readRows = (from: Fields): number => whole(from['rows'], MAX_ROWS) ?? 1;
 function readLog(from: Fields, otherwise: LogAxes): LogAxes {
   return LOGS.find((log) => log === from['log']) ?? otherwise;
 }
+
+const readIndices = (from: Fields): Plane => readPlane(list(from, 'plane')) ?? FIRST_PLANE;
 
 function readAxis(from: Fields): AxisMode {
   const axis = fields(from['axis']);
@@ -198,6 +205,7 @@ function writePlot(raw: unknown, plot: Plot): Fields {
     ...from,
     panel: plot.panel,
     ...(plot.log === plotOf(plot.traces, plot.panel).log && from['log'] === undefined ? {} : { log: plot.log }),
+    ...(samePlane(readIndices(from), plot.plane) ? {} : { plane: plot.plane }),
     traces: known && sameTraces(readTraces(from), plot.traces) ? from['traces'] : plot.traces.map(({ stream, channel }) => ({ stream, channel })),
     columns: known && readColumns(from) === plot.columns ? from['columns'] ?? null : plot.columns,
     rows: known && readRows(from) === plot.rows ? from['rows'] ?? plot.rows : plot.rows,

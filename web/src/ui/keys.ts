@@ -9,7 +9,7 @@ import { byId, el } from './dom';
 /** Action of a key. */
 export type Command =
   | 'follow' | 'pause' | 'next-gap' | 'previous-gap' | 'search' | 'account' | 'single' | 'close-plot' | 'axis'
-  | 'earlier' | 'later' | 'zoom-in' | 'zoom-out' | 'next-plot' | 'previous-plot' | 'list' | 'cursors' | 'utc' | 'theme' | 'wall'
+  | 'earlier' | 'later' | 'zoom-in' | 'zoom-out' | 'next-plot' | 'previous-plot' | 'next-plane' | 'previous-plane' | 'list' | 'cursors' | 'utc' | 'theme' | 'wall'
   | 'runs' | 'next-run' | 'previous-run' | 'run-time' | 'run-marks' | 'share' | 'views' | 'graph' | 'export' | 'alarms' | 'keys' | 'escape';
 
 interface Key {
@@ -49,6 +49,8 @@ const GROUPS: readonly (readonly [string, readonly Key[]])[] = [
     key('n', 'n', 'next-plot', 'next plot'),
     key('N', 'shift n', 'previous-plot', 'plot before'),
     key('y', 'y', 'axis', 'y-axis: auto, held, fixed'),
+    key('<', '<', 'previous-plane', 'plane before'),
+    key('>', '>', 'next-plane', 'next plane'),
     key('m', 'm', 'single', 'this plot alone'),
     key('x Delete', 'x', 'close-plot', 'close the plot'),
   ]],

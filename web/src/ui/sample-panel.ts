@@ -8,6 +8,7 @@
 import { traceColours } from '../model/colour';
 import type { LogAxes, Plot } from '../model/layout';
 import { binHz, channelOf, decadeRange, elementsText, peakOf, placeAt, shareOf, valueAt, widened, within, type Box, type Place } from '../model/picture';
+import { choiceExtents, indicesOf, isThere, keptPlane, missingPlaneText, numberOf, planeExtents, planeText, type Plane } from '../model/plane';
 import { decimalsFor, displayUnit, duration, inUnit, short, significant } from '../model/quantity';
 import { nextAuto, type AutoRange, type Range } from '../model/scale';
 import { pictureMarks } from '../model/picture-marks';
@@ -27,11 +28,13 @@ import { type WaterfallFrame, type WaterfallRequest } from '../wire/waterfall';
 import { AxisControl } from './axis-control';
 import { el, setAttribute, setText } from './dom';
 import { Panel, UNIT_RANGE, type PlotListener, type Shared } from './panel';
+import { PlaneControl } from './plane-control';
 import { RunMarks } from './run-marks';
 
-/** Receiver of the events: those of a plot, and a change of its logarithmic axes. */
+/** Receiver of the events: those of a plot, a change of its logarithmic axes, the choice of a plane. */
 export interface SamplePanelListener extends PlotListener {
   onLog(log: LogAxes): void;
+  onPlane(plane: Plane): void;
 }
 
 /** In place of a plot's first trace. */
@@ -52,6 +55,13 @@ export class SamplePanel extends Panel {
   readonly #value = el('div', { class: 'sample-value' });
   readonly #empty = el('p', { class: 'sample-empty', hidden: true });
   readonly #axisControl: AxisControl;
+  readonly #planes = new PlaneControl((indices) => this.listener.onPlane(keptPlane(indices)));
+  readonly #missingText = el('span');
+  readonly #keep = el('button', { type: 'button', class: 'word-button', on: { click: () => this.#keepShown() } });
+  readonly #missing = el('p', { class: 'plane-missing', role: 'status', hidden: true }, this.#missingText, this.#keep);
+  #words = '';
+  /** Number of the plane that was drawn last. */
+  #drawnPlane = 0;
   readonly #image = new ImagePainter();
   readonly #runs = new RunMarks();
   readonly #small = document.createElement('canvas');
@@ -67,7 +77,8 @@ export class SamplePanel extends Panel {
   constructor(view: number, plot: Plot, listener: SamplePanelListener, shared: () => Shared, readonly catalogue: () => ReadonlyMap<string, Stream>) {
     super(view, plot, listener, shared, { bodyClass: 'plot-body sample-body', alone: 'm, double click' });
     this.#axisControl = new AxisControl(() => this.#range, listener.onAxis, plot.panel === 'spectrum' ? 'y' : 'colours');
-    this.tools.before(this.#value);
+    this.tools.before(el('div', { class: 'sample-side' }, this.#planes.element, this.#value));
+    this.body.before(this.#missing);
     this.tools.prepend(this.#axisControl.element, ...(plot.panel === 'spectrum' ? [this.#logButton('x'), this.#logButton('y')] : plot.panel === 'waterfall' ? [this.#logButton('y', 'dB')] : []));
     this.body.append(this.#canvas, this.#runs.element, this.#empty);
     this.#listen();
@@ -85,23 +96,29 @@ export class SamplePanel extends Panel {
     const isImage = this.plot.panel === 'image';
     const heightPx = isImage ? pixels(this.body.clientHeight) : MOST_LINES;
     const widthPx = Math.min(pixels(this.body.clientWidth), Math.floor(MAX_PIXELS / heightPx));
-    return { view: this.view, trace, plane: [], widthPx, heightPx, endNs, reduction: isImage ? 'mean' : 'max' };
+    return { view: this.view, trace, plane: this.plot.plane, widthPx, heightPx, endNs, reduction: isImage ? 'mean' : 'max' };
   }
 
   /** Returns what to ask for as a waterfall: a column for each pixel, and no more bins than there are pixels twice. */
   waterfallRequest({ spanNs, endNs }: TimeWindow): WaterfallRequest {
     const [trace = NOTHING] = this.plot.traces;
     const bins = Math.max(LEAST_BINS, pixels(2 * this.body.clientHeight));
-    return { view: this.view, trace, plane: [], columns: pixels(this.body.clientWidth), bins, spanNs, endNs };
+    return { view: this.view, trace, plane: this.plot.plane, columns: pixels(this.body.clientWidth), bins, spanNs, endNs };
   }
 
   override setPlot(plot: Plot, _units: readonly string[]): void {
     const sameTraces = this.plot.traces === plot.traces;
-    if (sameTraces && this.plot === plot) return;
+    if (sameTraces && this.plot === plot) return this.#showPlane();
     this.plot = plot;
     this.#axisControl.show(plot.axis);
+    this.#showPlane();
     if (!sameTraces) this.#retitle();
     this.invalidate();
+  }
+
+  /** Goes to another plane, if there is one. */
+  stepPlane(by: number): void {
+    this.#planes.step(by);
   }
 
   /** Takes a new frame; drawn at the next {@link render}. */
@@ -135,6 +152,7 @@ export class SamplePanel extends Panel {
     const pen = this.#canvas.getContext('2d');
     const sample = this.#frame?.sample ?? null;
     if (pen === null) return false;
+    this.#showPlane();
     const ratio = window.devicePixelRatio || 1;
     pen.setTransform(1, 0, 0, 1, 0, 0);
     pen.clearRect(0, 0, this.#canvas.width, this.#canvas.height);
@@ -241,10 +259,45 @@ export class SamplePanel extends Panel {
     this.title.replaceChildren(el('span', { class: 'plot-path', text: path }), `${name} ${labels[0] ?? ''}`);
     const words = `${this.plot.panel.replace(/^./, (first) => first.toUpperCase())} of ${path}${name}`;
     this.element.setAttribute('aria-label', words);
-    this.#canvas.setAttribute('aria-label', `${words}; arrow keys move the place whose value is shown`);
+    this.#words = words;
     this.#frame = null;
     this.#waterfall = new Waterfall();
     this.#auto = null;
+  }
+
+  /** What the frame shown says of planes; null before the first one. */
+  #planesShown(): { readonly planes: number; readonly plane: number; readonly isNearest: boolean } | null {
+    const of = this.plot.panel === 'waterfall' ? this.#waterfall.frame : this.#frame?.sample ?? null;
+    return of === null || of.planes === 0 ? null : of;
+  }
+
+  #extents(): readonly number[] {
+    return choiceExtents(planeExtents(channelOf(this.plot.traces[0], this.catalogue())), this.#planesShown()?.planes ?? null);
+  }
+
+  #planeNote({ planes, plane }: { readonly planes: number; readonly plane: number }): string {
+    return planes > 1 ? `plane ${planeText(indicesOf(plane, this.#extents()))}` : '';
+  }
+
+  /** Shows the choice of a plane, and whether the one asked for is there. */
+  #showPlane(): void {
+    const [extents, shown, { plane }] = [this.#extents(), this.#planesShown(), this.plot];
+    const isMissing = shown !== null && shown.isNearest && !isThere(plane, extents);
+    this.#planes.show(isMissing ? shown.plane : numberOf(plane, extents), extents);
+    this.#missing.hidden = !isMissing;
+    setText(this.#missingText, isMissing ? missingPlaneText(plane, shown.plane, extents) : '');
+    setText(this.#keep, isMissing ? `Keep ${shown.planes > 1 ? planeText(indicesOf(shown.plane, extents)) : 'it'}` : '');
+    const named = shown === null ? '' : this.#planeNote(shown);
+    setAttribute(this.#canvas, 'aria-label', `${[this.#words, named].filter((words) => words !== '').join(', ')}; arrow keys move the place whose value is shown`);
+    if (shown === null || shown.plane === this.#drawnPlane) return;
+    // Another plane may have other values.
+    this.#drawnPlane = shown.plane;
+    this.#auto = null;
+  }
+
+  #keepShown(): void {
+    const shown = this.#planesShown();
+    if (shown !== null) this.listener.onPlane(keptPlane(indicesOf(shown.plane, this.#extents())));
   }
 
   #unit(): string {
@@ -375,7 +428,7 @@ export class SamplePanel extends Panel {
     }
     const wide = duration(Number(frame.columnNs));
     const parts = [
-      frame.rows > 1 ? `${frame.rows} × ${frame.elements}` : `${frame.elements} elements`, frame.planes > 1 ? `first of ${frame.planes}` : '',
+      frame.rows > 1 ? `${frame.rows} × ${frame.elements}` : `${frame.elements} elements`, this.#planeNote(frame),
       `a column is the maximum of ${wide}`, frame.block > 1 ? `a bin of ${frame.block} elements` : '',
       frame.slow ? 'wider, because this page is slow' : '', frame.short ? 'fewer columns kept: other waterfalls take the memory' : '',
       frame.state === 'ok' ? '' : frame.state,
@@ -396,10 +449,10 @@ export class SamplePanel extends Panel {
       return setText(this.note, '');
     }
     const { zone, runs: { zero } } = this.shared();
-    const { size, block, skipped, planes } = sample;
+    const { size, block, skipped } = sample;
     const reduced = block[0] * block[1] > 1 ? `a pixel is the ${frame.isMax ? 'maximum' : 'mean'} of ${block[0]} × ${block[1]}` : '';
     const parts = [
-      zero === null ? '' : `t = ${secondsText(sample.time - zero, 3)}`, clock(sample.time, zone, 3), `${size[0]} × ${size[1]}`, planes > 1 ? `first of ${planes}` : '', reduced,
+      zero === null ? '' : `t = ${secondsText(sample.time - zero, 3)}`, clock(sample.time, zone, 3), `${size[0]} × ${size[1]}`, this.#planeNote(sample), reduced,
       frame.slow ? 'coarser, because this page is slow' : '', skipped > 0 ? `${short(skipped)} samples not shown` : '',
       frame.state === 'ok' ? '' : frame.state, frame.obstacle === null ? '' : 'newer samples are not kept',
     ];

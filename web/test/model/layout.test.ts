@@ -11,6 +11,8 @@ const LAYOUT: Layout = {
     plotOf([trace('lab/probe')]),
     { ...plotOf([trace('plate/image', 'temperature')], 'image'), axis: { kind: 'held', range: { low: 20, high: 80 } } },
     { ...plotOf([trace('lab/spectrum', 'x')], 'spectrum'), log: 'xy' },
+    { ...plotOf([trace('plate/stack', 'temperature')], 'image'), plane: [2] },
+    { ...plotOf([trace('lab/probes', 'x')], 'waterfall'), plane: [1, 0] },
     plotOf([trace('lab/spectrum', 'x')], 'waterfall'),
     { ...plotOf([trace('lab/spectrum', 'x')], 'waterfall'), log: '' },
     { ...plotOf([trace('lab/spectrum', 'x')], 'spectrum'), log: '' },
@@ -38,14 +40,18 @@ describe('the address', () => {
     expect(writeLayout({ ...EMPTY_LAYOUT, window: { spanNs: 90_000_000_000n, endNs: null } })).toBe('span=90s');
     expect(writeLayout({ ...EMPTY_LAYOUT, plots: [plotOf([trace('plate/image', 't')], 'image')] })).toBe('span=10s&plot=plate/image:t;panel=image');
     expect(writeLayout({ ...EMPTY_LAYOUT, plots: [plotOf([trace('lab/s', 'x')], 'spectrum')] })).toBe('span=10s&plot=lab/s:x;panel=spectrum');
+    expect(writeLayout({ ...EMPTY_LAYOUT, plots: [{ ...plotOf([trace('plate/stack', 't')], 'image'), plane: [1, 0] }] })).toBe('span=10s&plot=plate/stack:t;panel=image;plane=1,0');
     expect(writeLayout({ ...EMPTY_LAYOUT, window: { spanNs: 120_000_000_000n, endNs: null } })).toBe('span=2min');
   });
 
   test.each(['span=0s', 'span=99999d', 'span=x', 'end=soon', 'plot=', 'plot=noChannel', 'plot=%zz:a', 'single=0', 'single=x', '&&&=', 'plot=a', 'cursors=1', 'cursors=1,', 'cursors=a,b', 'cursors=1,2,3'])(
     'leaves out what it does not understand: %s', (query) => expect(readLayout(query)).toEqual(EMPTY_LAYOUT));
 
-  test.each(['w=0', 'w=13', 'w=1.5', 'h=5', 'h=-1', 'y=fixed:2:1', 'y=fixed:a:b', 'y=odd:0:1', 'y=fixed::', 'y=fixed:0:Infinity', 'z=1', 'panel=odd', 'panel=', 'log=xy'])(
+  test.each(['w=0', 'w=13', 'w=1.5', 'h=5', 'h=-1', 'y=fixed:2:1', 'y=fixed:a:b', 'y=odd:0:1', 'y=fixed::', 'y=fixed:0:Infinity', 'z=1', 'panel=odd', 'panel=', 'log=xy', 'plane=1'])(
     'leaves a setting out that cannot be: %s', (setting) => expect(readLayout(`plot=a/b:I;${setting}`).plots).toEqual([plotOf([trace('a/b')])]));
+
+  test.each(['plane=', 'plane=0', 'plane=0,0', 'plane=-1', 'plane=1.5', 'plane=1,', 'plane=x', 'plane=4294967296', 'plane=1,1,1,1,1,1,1'])(
+    'shows the first plane for one that cannot be: %s', (setting) => expect(readLayout(`plot=a/b:I;panel=image;${setting}`).plots).toEqual([plotOf([trace('a/b')], 'image')]));
 
   test('holds at most 24 plots and a plot at most a hundred traces, and says what is left out', () => {
     const plots = (count: number): string => Array.from({ length: count }, () => 'plot=a:b').join('&');

@@ -108,6 +108,14 @@ describe('a document', () => {
     expect(writeJson(changed)).toContain('"level_ns":1790000000123456789');
   });
 
+  test('has the plane of a plot, the first one as a list without an index', () => {
+    const plot = (plane: readonly number[]): Fields => ({ panel: 'image', traces: [{ stream: 'a', channel: 'b' }], columns: null, rows: 1, axis: { kind: 'auto' }, plane });
+    const document: Fields = { order: ['p'], 'plot/p': plot([1, 0]) };
+    const before = shownOf(document);
+    const on = (plane: readonly number[]): Fields => changedFields(before, { ids: before.ids, layout: { ...before.layout, plots: before.layout.plots.map((each) => ({ ...each, plane })) } }, document);
+    expect([before.layout.plots[0]?.plane, on([1, 0]), on([1, 1]), on([])]).toEqual([[1, 0], {}, { 'plot/p': plot([1, 1]) }, { 'plot/p': plot([]) }]);
+  });
+
   test('gives an unchanged plot as the same object, so that its panel stays', () => {
     const before = someShown(seeded(8));
     const again = shownOf(sent(fieldsOf(before)), before);

@@ -1,7 +1,7 @@
 /**
  * Layouts by chance, from a seed: for the properties of shared views.
  */
-import { plotOf, type Layout, type Plot } from '../../src/model/layout';
+import { hasPlane, plotOf, type Layout, type Plot } from '../../src/model/layout';
 import { PANELS } from '../../src/model/picture';
 import type { AxisMode } from '../../src/model/scale';
 import type { Shown } from '../../src/model/shared-fields';
@@ -27,10 +27,14 @@ function someAxis(random: () => number): AxisMode {
   return [{ kind: 'auto' }, { kind: 'held', range: { low, high: low + 1e-9 + random() } }, { kind: 'fixed', range: { low, high: 2e9 } }][below(random, 3)] as AxisMode;
 }
 
+/** The first plane, or one of several extents. */
+const somePlane = (random: () => number): readonly number[] => [[], [1], [0, 2], [2, 0]][below(random, 4)] ?? [];
+
 /** A plot. */
 export function somePlot(random: () => number): Plot {
   const traces = Array.from({ length: 1 + below(random, 3) }, () => ({ stream: `lab/"${below(random, 4)}_ns":"5"`, channel: ['I', 'µ,;:', 'x[3]'][below(random, 3)] ?? '' }));
-  return { ...plotOf(traces, PANELS[below(random, 8)]), columns: random() < 0.5 ? null : 1 + below(random, 12), rows: 1 + below(random, 4), axis: someAxis(random) };
+  const plot = plotOf(traces, PANELS[below(random, 8)]);
+  return { ...plot, plane: hasPlane(plot.panel) ? somePlane(random) : plot.plane, columns: random() < 0.5 ? null : 1 + below(random, 12), rows: 1 + below(random, 4), axis: someAxis(random) };
 }
 
 /** A layout of up to six plots. */
@@ -56,7 +60,7 @@ export function someChange(random: () => number, layout: Layout): Layout {
     case 6: return { ...layout, window: other.window, run: other.run };
     case 2: return plots.length < 8 ? { ...layout, plots: [...plots, somePlot(random)], single: null } : layout;
     case 3: return { ...layout, plots: plots.filter((_, i) => i !== place), single: null };
-    case 4: return { ...layout, plots: plots.map((plot, i) => (i === place ? { ...plot, axis: someAxis(random), rows: 1 + below(random, 4) } : plot)) };
+    case 4: return { ...layout, plots: plots.map((plot, i) => (i === place ? { ...plot, axis: someAxis(random), rows: 1 + below(random, 4), plane: hasPlane(plot.panel) ? somePlane(random) : plot.plane } : plot)) };
     default: return { ...layout, single: layout.single === null && plots.length > 0 ? place : null };
   }
 }

@@ -79,6 +79,7 @@ const STATES: Readonly<Record<string, State>> = {
   'the forms below the list': { query: TRENDS, act: (page) => page.locator('#sources details:not(#steering)').evaluateAll((all) => all.forEach((each) => each.setAttribute('open', ''))), shows: '#sources input' },
   'trends, with the tools of one': { query: TRENDS, act: (page) => page.locator('.plot').first().hover(), shows: '.readout-value' },
   'image, spectrum and waterfall': { query: FIELDS, act: (page) => page.locator('.plot').nth(1).hover(), shows: '.sample-value' },
+  'planes that are chosen, and one that is not there': { query: '?span=10s&plot=plate/shots:temperature;panel=image;plane=1,0&plot=plate/stack:temperature;panel=spectrum&plot=plate/stack:temperature;panel=image;plane=9', act: (page) => page.locator('.plane-index').first().focus(), shows: '.plane-missing:not([hidden]) button' },
   'newest values and alarms among the plots': { query: '?span=10s&plot=test/hole:sine,plate/image:temperature;panel=table&plot=;panel=alarms', act: (page) => page.locator('.plot').first().hover(), shows: '.alarm' },
   'the processing graph, with a node in its form': { query: TRENDS, act: async (page) => { await keys('p')(page); await page.locator('.graph-box').last().click(); }, shows: '.graph-field' },
   'the card of a hole': { query: TRENDS, act: keys('Space', 'G'), shows: '#gap-card' },
