@@ -3,10 +3,10 @@
  *
  * Decisions worth a test are in `model/`; this file only routes events.
  */
+import { AccountWatch } from './account-watch';
 import { fetchGaps, fetchInjection, fetchStreams, fetchVisitor, Refused, setInjection } from './api';
 import { LeadingStages } from './leading-stages';
 import { Live, type Connection } from './live';
-import { gapOfDetail } from './model/gaps';
 import { hopsOf, type Hop } from './model/hops';
 import { leftOut, readLayout, writeLayout } from './model/layout';
 import { isBare, shownRun, writeRunLink } from './model/run-link';
@@ -21,7 +21,6 @@ import { Plots } from './plots';
 import { RunWatch } from './run-watch';
 import { SharedViews } from './shared-views';
 import { SteeringWatch } from './steering-watch';
-import { AccountPanel, LISTED_GAPS } from './ui/account-panel';
 import { AlarmBoard } from './alarm-board';
 import { AlarmList } from './ui/alarm-list';
 import { byId } from './ui/dom';
@@ -37,9 +36,8 @@ import { StreamList } from './ui/stream-list';
 import { applyTheme, onSystemTheme, otherTheme, readPalette, storedTheme, type Palette } from './ui/theme';
 import { TopBar, type Tool } from './ui/top-bar';
 import type { ViewFrame } from './wire/frame';
-import type { Account, BrowserLoss, ServerInfo, ServerMessage, Stream, TraceRequest } from './wire/messages';
+import type { ServerInfo, ServerMessage, Stream, TraceRequest } from './wire/messages';
 
-const HOUR_NS = 3_600_000_000_000n;
 /** The clock, the connection's wording and the gap list are looked at this often. */
 const BEAT_MS = 500;
 /** The level of the archive's disk is asked for this often. */
@@ -61,7 +59,7 @@ export class App {
   readonly #shared: SharedViews;
   readonly #list: StreamList;
   readonly #top: TopBar;
-  readonly #account: AccountPanel;
+  readonly #account: AccountWatch;
   readonly #signIn = new SignIn();
   readonly #sources = new SourcesForm();
   readonly #steering = new SteeringPanel();
@@ -94,10 +92,6 @@ export class App {
   #server: ServerInfo | null = null;
   #clockOffset = 0n;
   #refused: Refused | null = null;
-  #selected: string | null = null;
-  #accountSeen: Account | null = null;
-  #gapsSeen = '';
-  #browserLoss: BrowserLoss | null = null;
   readonly #stages = new LeadingStages();
   readonly #attacks = new AttackWatch();
   #injecting = false;
@@ -131,13 +125,14 @@ export class App {
     });
     this.#list = new StreamList({
       onPlot: (traces, how) => this.#plots.plot(traces, how === 'overlay' ? 'active' : { kind: 'new' }),
-      onSelect: (stream) => this.#select(stream),
+      onSelect: (stream) => this.#account.select(stream),
       onRemark: (text) => this.#notices.toast(text),
       onDrag: (traces, at, phase) => this.#onDrag(traces, at, phase),
     }, () => this.#palette);
-    this.#account = new AccountPanel({
-      onClose: () => this.#showAccount(false),
-      onGap: (gap) => { if (this.#selected !== null) this.#plots.focusGap(gapOfDetail(this.#selected, gap)); },
+    this.#account = new AccountWatch({
+      catalogue: () => this.#byName, now: () => this.#now(), zone: () => this.#zone, hasArchive: () => this.#server?.archive ?? false,
+      first: () => this.#plots.activePlot?.traces[0]?.stream ?? this.#streams[0]?.name,
+      watch: (stream) => this.#live.watchAccount(stream), onSelect: (stream) => this.#list.select(stream), onGap: (gap) => this.#plots.focusGap(gap),
     });
     this.#plots = new Plots(byId('grid', HTMLDivElement), {
       live: this.#live, card: this.#card, fetchGaps,
@@ -243,15 +238,13 @@ export class App {
     switch (message.type) {
       case 'hello': return this.#hello(message.server);
       case 'streams': return this.#onStreams(message.streams);
-      case 'account': return this.#onAccount(message.account);
+      case 'account': return this.#account.take(message.account);
       case 'alarms': return this.#alarmContext.board.take(message.news);
       case 'runs': return this.#runs.onNews();
       case 'note':
         if (message.level === 'warn') this.#shared.onWarning(message.text);
         return this.#notices.toast(message.text);
-      case 'browser':
-        this.#browserLoss = message.loss;
-        return undefined;
+      case 'browser': return this.#account.takeLoss(message.loss);
       case 'unknown': return undefined;
       default: return this.#shared.onMessage(message);
     }
@@ -275,7 +268,7 @@ export class App {
       for (const traces of firstPlots(streams)) this.#plots.plot(traces, { kind: 'new' });
       this.#plots.show(0);
     }
-    if (this.#selected !== null) this.#account.showStream(this.#byName.get(this.#selected) ?? null);
+    this.#account.onCatalogue();
     this.#say();
     this.#showNotice();
   }
@@ -289,30 +282,6 @@ export class App {
   #hopOf(stream: string, hop: number): Hop | null {
     const known = this.#byName.get(stream);
     return known === undefined ? null : hopsOf({ hop: known.stations.length, hops: [], relay: null }, known)[hop] ?? null;
-  }
-
-  #onAccount(account: Account): void {
-    this.#accountSeen = account;
-    this.#showSeen();
-    // The gap list is requested again only when the account has changed.
-    const key = `${account.stream} ${[...account.lost].join()} ${account.unexplained} ${account.unsettled}`;
-    if (key === this.#gapsSeen) return;
-    this.#gapsSeen = key;
-    void this.#fetchGapList(account.stream);
-  }
-
-  #showSeen(): void {
-    if (this.#accountSeen === null) return;
-    this.#account.showAccount(this.#accountSeen, { browser: this.#browserLoss, archive: this.#server?.archive ?? false, now: this.#now() });
-  }
-
-  async #fetchGapList(stream: string): Promise<void> {
-    const now = this.#now();
-    try {
-      this.#account.showGaps(stream, await fetchGaps(stream, now - HOUR_NS, now, LISTED_GAPS), this.#zone);
-    } catch {
-      this.#gapsSeen = '';
-    }
   }
 
   /** The server's time now. */
@@ -359,31 +328,13 @@ export class App {
     this.#notices.show(noticeOf(this.#standing()));
   }
 
-  #select(stream: string): void {
-    this.#selected = stream;
-    this.#account.showStream(this.#byName.get(stream) ?? null);
-    this.#gapsSeen = '';
-    if (!byId('account', HTMLElement).hidden) this.#live.watchAccount(stream);
-  }
-
-  #showAccount(on: boolean): void {
-    const first = this.#plots.activePlot?.traces[0]?.stream ?? this.#streams[0]?.name;
-    if (on && this.#selected === null && first !== undefined) {
-      this.#select(first);
-      this.#list.select(first);
-    }
-    byId('account', HTMLElement).hidden = !on;
-    if (on) this.#showSeen();
-    this.#live.watchAccount(on ? this.#selected : null);
-  }
-
   #openSentence(): void {
     const worst = this.#alarms().attack?.stream ?? worstStream(this.#streams) ?? this.#streams.find((stream) => stream.lostLastHour > 0);
     if (worst !== undefined) {
-      this.#select(worst.name);
+      this.#account.select(worst.name);
       this.#list.select(worst.name);
     }
-    this.#showAccount(true);
+    this.#account.toggle(true);
   }
 
   async #inject(on: boolean): Promise<void> {
@@ -459,7 +410,7 @@ export class App {
       case 'single': return this.#plots.single();
       case 'close-plot': return this.#plots.close();
       case 'search': return this.#focusSearch();
-      case 'account': return this.#showAccount(byId('account', HTMLElement).hidden);
+      case 'account': return this.#account.toggle();
       case 'list': return void this.#root.toggleAttribute('data-list-toggled');
       case 'cursors': return this.#plots.toggleCursors();
       case 'utc': return this.#setZone(this.#zone === 'utc' ? 'local' : 'utc');
@@ -548,7 +499,7 @@ export class App {
     else if (this.#account.closeFindings()) return;
     else if (this.#plots.layout.cursors !== null) this.#plots.toggleCursors();
     else if (this.#plots.layout.single !== null) this.#plots.single();
-    else if (!byId('account', HTMLElement).hidden) this.#showAccount(false);
+    else if (this.#account.isOpen) this.#account.toggle(false);
     else this.#root.removeAttribute('data-wall');
   }
 }
