@@ -39,8 +39,8 @@ mod station;
 mod verify;
 
 pub use ::steer::{
-    Answer, Applied, CommandId, Conclusion, Entry, Granted, Head, Kept, Listed, Log, LogError, MAX_VALIDITY,
-    Mark, Needs, NotKept, Number, Record, Rule, Scope, Switches, Totals, Value, Welcome,
+    Answer, Applied, Break, CommandId, Conclusion, Entry, Granted, Head, Kept, Listed, Log, LogError,
+    MAX_VALIDITY, Mark, Needs, NotKept, Number, Record, Rule, Scope, Switches, Totals, Value, Welcome,
 };
 pub use access::Policy;
 pub use app::{Change, Steering};

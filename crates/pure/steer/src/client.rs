@@ -49,6 +49,8 @@ pub enum Message {
 pub struct Client {
     question: Question,
     questions: u32,
+    /// Whether the run that is asked has another log than the one that got the command.
+    is_doubted: bool,
     /// Earliest moment of the next look for another run.
     next_look: Instant,
     state: State,
@@ -73,7 +75,8 @@ impl Client {
     pub fn new(command: Command) -> Self {
         let Command { id, session, valid_until, .. } = command;
         let question = Question { id, session, valid_until };
-        Self { question, questions: 0, next_look: Instant::ORIGIN, state: State::Fresh(Box::new(command)) }
+        let state = State::Fresh(Box::new(command));
+        Self { question, questions: 0, is_doubted: false, next_look: Instant::ORIGIN, state }
     }
 
     /// Returns what to do at `now`, on the client's own clock: first the command is sent, later only questions.
@@ -131,10 +134,18 @@ impl Client {
         }
     }
 
+    /// Notes that the run that is asked has another log than the one that got the command, as [`Seen`](crate::Seen) tells:
+    /// what it says is uncertain, except that the command was applied.
+    pub const fn doubt(&mut self) {
+        self.is_doubted = true;
+    }
+
     /// Takes an answer of the app. The first final one stands.
     pub fn answer(&mut self, answer: Answer) {
         if answer.is_final() {
             self.conclude(match answer {
+                Answer::Applied(_) => Conclusion::Answered(answer),
+                _ if self.is_doubted => Conclusion::Uncertain,
                 Answer::Uncertain | Answer::Refused { rule: Rule::Forgotten } => Conclusion::Uncertain,
                 answer => Conclusion::Answered(answer),
             });
@@ -145,6 +156,7 @@ impl Client {
     pub fn reply(&mut self, reply: Reply) {
         match reply {
             Reply::Known(answer) => self.answer(answer),
+            Reply::NeverSeen if self.is_doubted => self.conclude(Conclusion::Uncertain),
             Reply::NeverSeen => self.conclude(Conclusion::NeverArrived),
             Reply::Forgotten => self.conclude(Conclusion::Uncertain),
         }
@@ -214,6 +226,30 @@ mod tests {
             client.answer(Answer::Superseded);
             assert_eq!(client.conclusion(), Some(&conclusion));
             assert_eq!(client.poll(Instant::from_nanos(u64::MAX)), None);
+        }
+    }
+
+    #[test]
+    fn of_a_run_with_another_log_only_applied_is_believed() {
+        let applied = crate::Applied {
+            epoch: units::Epoch { start_ns: 1, incarnation: 1 },
+            index: 1,
+            revision: 1,
+            readback: Value::scalar(1.0),
+        };
+        let failed = Answer::Failed { reason: String::new() };
+        let replies = [
+            (Reply::Known(Answer::Applied(applied.clone())), Conclusion::Answered(Answer::Applied(applied))),
+            (Reply::Known(failed), Conclusion::Uncertain),
+            (Reply::Known(Answer::Refused { rule: Rule::Session }), Conclusion::Uncertain),
+            (Reply::NeverSeen, Conclusion::Uncertain),
+        ];
+        for (reply, conclusion) in replies {
+            let mut client = client();
+            client.poll(Instant::ORIGIN);
+            client.doubt();
+            client.reply(reply);
+            assert_eq!(client.conclusion(), Some(&conclusion));
         }
     }
 

@@ -18,6 +18,7 @@ mod message;
 mod parameter;
 mod record;
 mod rule;
+mod seen;
 mod switch;
 mod totals;
 mod value;
@@ -35,6 +36,7 @@ pub use message::{Listed, MAX_MESSAGE_BYTES, Request, Response, VERSION, Welcome
 pub use parameter::{MAX_UNIT_BYTES, Needs, Parameter, ParameterError};
 pub use record::{LeaseChange, Record};
 pub use rule::Rule;
+pub use seen::{Break, Seen};
 pub use switch::{Hand, Scope, SwitchError, Switches};
 pub use totals::Totals;
 pub use value::{MAX_DIMENSIONS, MAX_VALUE_BYTES, Number, Value, ValueError};

@@ -8,12 +8,12 @@ use units::{Epoch, Instant};
 
 use crate::bytes::{Reader, Writer};
 use crate::{
-    Answer, Command, CommandId, Granted, Needs, Number, Parameter, Question, Reply, Rule, Scope, SessionId,
-    Switches, Totals, Value,
+    Answer, Command, CommandId, Granted, Mark, Needs, Number, Parameter, Question, Reply, Rule, Scope,
+    SessionId, Switches, Totals, Value,
 };
 
 /// Version of the messages; a peer with another one is refused by name.
-pub const VERSION: u8 = 1;
+pub const VERSION: u8 = 2;
 /// Maximum size of a message. Units: bytes.
 pub const MAX_MESSAGE_BYTES: usize = 4_096;
 
@@ -74,6 +74,8 @@ pub enum Response {
         id: CommandId,
         /// The answer.
         answer: Answer,
+        /// Head of the log on disk.
+        head: Mark,
     },
     /// The reply to a question.
     Reply {
@@ -134,6 +136,10 @@ pub struct Welcome {
     pub clock: Instant,
     /// Epoch of the app's stream: indices of samples are of it.
     pub epoch: Epoch,
+    /// Epoch of the stream of its commands.
+    pub run: Epoch,
+    /// Head of the log with which this run began.
+    pub began: Mark,
 }
 
 /// A parameter as it stands.
@@ -210,9 +216,10 @@ impl Response {
             Self::Welcome(welcome) => {
                 to.u8(0).u8(welcome.version).text(welcome.app.as_str()).u64(welcome.session.0);
                 to.text(&welcome.principal).u64(welcome.clock.as_nanos()).epoch(welcome.epoch);
+                to.epoch(welcome.run).u64(welcome.began.count).u64(welcome.began.digest);
             }
-            Self::Answer { id, answer } => {
-                to.u8(1).u128(id.0).answer(answer);
+            Self::Answer { id, answer, head } => {
+                to.u8(1).u128(id.0).answer(answer).u64(head.count).u64(head.digest);
             }
             Self::Reply { id, reply } => {
                 to.u8(2).u128(id.0);
@@ -261,8 +268,14 @@ impl Response {
                 principal: from.text()?,
                 clock: Instant::from_nanos(from.u64()?),
                 epoch: from.epoch()?,
+                run: from.epoch()?,
+                began: Mark { count: from.u64()?, digest: from.u64()? },
             }),
-            1 => Self::Answer { id: CommandId(from.u128()?), answer: from.answer()? },
+            1 => Self::Answer {
+                id: CommandId(from.u128()?),
+                answer: from.answer()?,
+                head: Mark { count: from.u64()?, digest: from.u64()? },
+            },
             2 => {
                 let id = CommandId(from.u128()?);
                 let reply = match from.u8()? {

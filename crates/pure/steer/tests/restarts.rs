@@ -34,6 +34,40 @@ fn no_effect_is_doubled_or_unlogged_wherever_the_app_is_killed() {
     }
 }
 
+#[test]
+fn no_effect_is_denied_by_a_run_whose_log_was_put_back() {
+    let seeds = sim::seeds::Seeds {
+        first: number("TALLYCAST_FIRST_SEED", 0),
+        count: number("TALLYCAST_SEEDS", 2_400),
+        repeat: "TALLYCAST_FIRST_SEED={seed} TALLYCAST_SEEDS=1 cargo test -p tallycast-steer --test restarts",
+    };
+    let (mut seen, mut denied) = (Seen::default(), 0_u64);
+    sim::seeds::each(&seeds, |seed| {
+        let mut scene = Scene::with_logs_put_back(seed);
+        scene.play();
+        for (id, client) in &scene.clients {
+            let had_effect = scene.device.history.contains(id);
+            match client.conclusion().unwrap_or_else(|| panic!("no conclusion about {id}")) {
+                Conclusion::Answered(answer) => {
+                    assert_eq!(had_effect, matches!(answer, Answer::Applied(_)), "{id}: {answer:?}");
+                }
+                Conclusion::NeverArrived => assert!(!had_effect, "{id} arrived"),
+                Conclusion::Uncertain => denied += u64::from(had_effect && scene.doubted.contains(id)),
+            }
+        }
+        seen.put_back += scene.put_back;
+        seen.doubted += scene.doubted.len() as u64;
+    });
+    let Seen { put_back, doubted, .. } = seen;
+    println!(
+        "{} seeds: {put_back} logs put back, {doubted} commands doubted, {denied} effects not denied",
+        seeds.count
+    );
+    if seeds.count >= 2_000 {
+        assert!(put_back > 100 && doubted > 100 && denied > 0, "{put_back}, {doubted}, {denied}");
+    }
+}
+
 /// Compares the log and what the clients concluded with what happened at the device.
 fn check(scene: &Scene, seen: &mut Seen) {
     let mut effects: BTreeMap<_, u64> = BTreeMap::new();
@@ -58,6 +92,7 @@ fn check(scene: &Scene, seen: &mut Seen) {
             assert_ne!(*answer, Answer::Uncertain, "the app can tell of {id}");
         }
     }
+    assert!(scene.doubted.is_empty(), "the log went on in every run");
     for id in &scene.doubtful {
         assert_eq!(outcomes[id], Answer::Uncertain, "nothing was kept that tells of {id}");
     }

@@ -401,6 +401,11 @@ fn set(
         if !matches!(conclusion, Conclusion::Answered(Answer::Applied(_))) {
             outcome = Outcome::Found;
         }
+        if let (Conclusion::Uncertain, Some(broken)) = (&conclusion, remote.log_break()) {
+            let app = &remote.welcome().app;
+            eprintln!("{}", broken.error());
+            eprintln!("verify it on the app's host: tallycast steer verify {app} --against ARCHIVE");
+        }
     }
     Ok(outcome)
 }

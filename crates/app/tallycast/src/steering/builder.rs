@@ -13,7 +13,7 @@ use sys::OpenError;
 use sys::private_file::{self, Privacy};
 use units::Epoch;
 
-use super::host::{Host, Shared};
+use super::host::{Began, Host, Shared};
 use super::log_file::{LogFile, default_log};
 use super::{
     KEY_LABEL, PARAMETER_LABEL, PORT_LABEL, Parameter, STREAM_PREFIX, Steered, Steering, SteeringError, row,
@@ -155,7 +155,9 @@ impl SteeringBuilder {
         for (place, (name, _)) in values.iter().enumerate() {
             publisher = publisher.label(format!("{PARAMETER_LABEL}{place:03}"), name);
         }
-        let host = Host::start(Shared::new(core, self.names), listener, log, publisher.open()?)?;
+        let publisher = publisher.open()?;
+        let began = Began { run: publisher.epoch(), head: log.head() };
+        let host = Host::start(Shared::new(core, self.names, began), listener, log, publisher)?;
         Ok(Steering::new(host, address, values))
     }
 }

@@ -10,7 +10,7 @@ use ::steer::{
 use access::Principal;
 use sys::clock;
 
-use super::host::Shared;
+use super::host::{Began, Shared};
 use crate::udt::{Connection, Lifetime};
 
 /// A connection with an open session.
@@ -159,6 +159,7 @@ pub(super) fn welcome(
     app: &mut ::steer::App,
     id: SessionId,
     principal: Principal,
+    began: Began,
 ) -> Result<Welcome, AppError> {
     app.open(id, principal)?;
     Ok(Welcome {
@@ -168,5 +169,7 @@ pub(super) fn welcome(
         principal: app.principal(id),
         clock: clock::monotonic(),
         epoch: app.epoch(),
+        run: began.run,
+        began: began.head,
     })
 }

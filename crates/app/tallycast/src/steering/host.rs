@@ -7,11 +7,13 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, TryLockError};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
-use ::steer::{Answer, App, AppError, CommandId, MAX_SESSIONS, Output, Record, Response, SessionId, Welcome};
+use ::steer::{
+    Answer, App, AppError, CommandId, MAX_SESSIONS, Mark, Output, Record, Response, SessionId, Welcome,
+};
 use access::{Principal, PrincipalName};
 use keys::PublicKey;
 use sys::clock;
-use units::{Instant, WallTime};
+use units::{Epoch, Instant, WallTime};
 
 use super::connection::{Session, serve, welcome};
 use super::log_file::LogFile;
@@ -36,6 +38,16 @@ pub(super) struct Shared {
     is_closing: AtomicBool,
     /// Names of the keys of connections, for the rules of access.
     names: BTreeMap<PublicKey, PrincipalName>,
+    began: Began,
+}
+
+/// Beginning of this run.
+#[derive(Clone, Copy)]
+pub(super) struct Began {
+    /// Epoch of the stream of commands.
+    pub(super) run: Epoch,
+    /// Head of the log.
+    pub(super) head: Mark,
 }
 
 struct Core {
@@ -53,7 +65,7 @@ pub(super) struct Host {
 }
 
 impl Shared {
-    pub(super) fn new(app: App, names: BTreeMap<PublicKey, PrincipalName>) -> Self {
+    pub(super) fn new(app: App, names: BTreeMap<PublicKey, PrincipalName>, began: Began) -> Self {
         let core = Core { app, sessions: BTreeMap::new(), steps: BTreeMap::new() };
         Self {
             core: Mutex::new(core),
@@ -62,6 +74,7 @@ impl Shared {
             step_ns: AtomicI64::new(0),
             is_closing: AtomicBool::new(false),
             names,
+            began,
         }
     }
 
@@ -109,7 +122,7 @@ impl Shared {
     /// Opens a session.
     pub(super) fn open(&self, session: &Arc<Session>, principal: Principal) -> Result<Welcome, AppError> {
         let mut core = self.lock();
-        let welcome = welcome(&mut core.app, session.id, principal)?;
+        let welcome = welcome(&mut core.app, session.id, principal, self.began)?;
         core.sessions.insert(session.id, Arc::clone(session));
         Ok(welcome)
     }
@@ -285,7 +298,8 @@ impl Writer {
                 }
                 Output::Answer { session, id, answer } => {
                     if let Some(session) = core.sessions.get(&session) {
-                        sending.push((Arc::clone(session), Response::Answer { id, answer }));
+                        let head = self.log.head();
+                        sending.push((Arc::clone(session), Response::Answer { id, answer, head }));
                     }
                 }
             }

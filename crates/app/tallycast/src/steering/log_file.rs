@@ -172,6 +172,11 @@ impl LogFile {
         Ok((log, recovery))
     }
 
+    /// Returns the head of the log as its stream tells it.
+    pub(super) fn head(&self) -> Mark {
+        self.head.mark()
+    }
+
     /// Appends records, and returns the log's marks behind each when they are on disk. On an error none of them is in the
     /// log.
     pub(super) fn append(&mut self, records: &[(WallTime, Record)]) -> io::Result<Vec<Mark>> {

@@ -5,8 +5,8 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use ::steer::{
-    Client, Command, CommandId, Conclusion, Granted, Listed, MAX_VALIDITY, Message, Request, Response, Scope,
-    Switches, Totals, VERSION, Value, Welcome,
+    Break, Client, Command, CommandId, Conclusion, Granted, Listed, MAX_VALIDITY, Message, Request, Response,
+    Scope, Seen, Switches, Totals, VERSION, Value, Welcome,
 };
 use sys::clock;
 use units::Instant;
@@ -40,6 +40,8 @@ pub struct Remote {
     knock: Option<Knock>,
     /// The run of the app that this is a connection to, of an app that is followed.
     run: Option<(Watch, Run)>,
+    /// Heads of the app's log, as its answers tell.
+    seen: Seen,
 }
 
 /// Settings of one command.
@@ -84,7 +86,9 @@ impl Remote {
         let (connection, welcome, welcomed) = open(peer, &options)?;
         options.socket.connect_timeout = NEXT_RUN;
         let (inbox, knock) = (VecDeque::new(), Knock::at(peer).ok());
-        Ok(Self { peer, options, connection, welcome, welcomed, inbox, knock, run: None })
+        let mut seen = Seen::default();
+        seen.began(welcome.run, welcome.began);
+        Ok(Self { peer, options, connection, welcome, welcomed, inbox, knock, run: None, seen })
     }
 
     /// Follows the app to its next run, when a command has no answer from this one.
@@ -96,6 +100,13 @@ impl Remote {
     #[must_use]
     pub const fn welcome(&self) -> &Welcome {
         &self.welcome
+    }
+
+    /// Returns the last run of the app that began with another log than the one that was seen over this connection: an
+    /// earlier log was put back, or another one begun. Only what it says about commands to earlier runs is concerned.
+    #[must_use]
+    pub const fn log_break(&self) -> Option<Break> {
+        self.seen.broken()
     }
 
     /// Returns the parameters as they stand, the totals of the app's commands, and its kill switches.
@@ -120,7 +131,8 @@ impl Remote {
 
     /// Sends a command, once, and waits for its conclusion. Without an answer it asks for the command; if the run of the app
     /// has ended, it asks the next one, and says that it is uncertain if none comes within
-    /// [`NEXT_RUN_PATIENCE`](::steer::NEXT_RUN_PATIENCE).
+    /// [`NEXT_RUN_PATIENCE`](::steer::NEXT_RUN_PATIENCE). If the next run began with another log than the answers before told
+    /// of, it is believed only that the command was applied ([`log_break`](Self::log_break)).
     ///
     /// # Errors
     /// If the command could not be sent at all: then it had no effect.
@@ -144,6 +156,7 @@ impl Remote {
             valid_until: self.app_clock() + options.valid,
             reason: options.reason.clone(),
         };
+        let sent_to = self.welcome.run;
         let mut client = Client::new(command);
         while client.conclusion().is_none() {
             match client.poll(clock::monotonic()) {
@@ -154,14 +167,24 @@ impl Remote {
                         client.lost(clock::monotonic());
                     }
                 }
-                Some(Message::Connect) if self.reach_next_run() => client.reached(clock::monotonic()),
+                Some(Message::Connect) if self.reach_next_run() => {
+                    if !self.seen.is_whole_since(sent_to) {
+                        client.doubt();
+                    }
+                    client.reached(clock::monotonic());
+                }
                 Some(Message::Connect) | None => {}
             }
             let left = |client: &Client| {
                 client.deadline().map_or(Duration::ZERO, |deadline| deadline.since(clock::monotonic()))
             };
             match self.receive(left(&client)) {
-                Ok(Some(Response::Answer { id: of, answer })) if of == id => client.answer(answer),
+                Ok(Some(Response::Answer { id: of, answer, head })) => {
+                    self.seen.published(self.welcome.run, head);
+                    if of == id {
+                        client.answer(answer);
+                    }
+                }
                 Ok(Some(Response::Reply { id: of, reply })) if of == id => client.reply(reply),
                 Ok(Some(other)) => self.inbox.push_back(other),
                 Ok(None) => {}
@@ -203,6 +226,7 @@ impl Remote {
         if let (Some((_, run)), Some(next)) = (&mut self.run, next) {
             *run = next;
         }
+        self.seen.began(self.welcome.run, self.welcome.began);
         true
     }
 

@@ -19,6 +19,8 @@ use tallycast::{Bus, Event, StreamName};
 
 use crate::scene::{bus, node, wait_until_joined, watch};
 
+mod put_back;
+
 const APP: &str = "test/rod";
 /// Rules under which anyone steers the gain, and only the app itself the limit.
 const RULES: &str = "allow anyone read,steer test/rod/gain\nallow anyone steer,administer test/rod\nallow anyone steer test/rod/heater\n";

@@ -34,6 +34,7 @@ fn requests() -> Vec<Request> {
 
 fn responses() -> Vec<Response> {
     let id = CommandId(7);
+    let head = Mark { count: 4, digest: 8 };
     let applied =
         Answer::Applied(Applied { epoch: EPOCH, index: 1, revision: 4, readback: Value::scalar(2.0) });
     let group = "heating".to_owned();
@@ -67,9 +68,11 @@ fn responses() -> Vec<Response> {
             principal: "key:daq".to_owned(),
             clock: Instant::from_nanos(8),
             epoch: EPOCH,
+            run: EPOCH,
+            began: Mark { count: 3, digest: 7 },
         }),
-        Response::Answer { id, answer: applied.clone() },
-        Response::Answer { id, answer: Answer::Accepted },
+        Response::Answer { id, answer: applied.clone(), head },
+        Response::Answer { id, answer: Answer::Accepted, head },
         Response::Reply { id, reply: Reply::Known(applied) },
         Response::Reply { id, reply: Reply::NeverSeen },
         Response::Reply { id, reply: Reply::Forgotten },

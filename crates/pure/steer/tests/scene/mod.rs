@@ -7,7 +7,8 @@ use access::{Policy, Principal, Reach};
 use sample::{Dtype, StreamName};
 use steer::{
     Answer, App, Client, Command, CommandId, Config, Declared, Done, Effect, Head, Kept, Log, Message,
-    Number, Output, Parameter, Question, Record, Recovery, Reply, SessionId, Standing, Totals, Value,
+    Number, Output, Parameter, Question, Record, Recovery, Reply, Seen as SeenHeads, SessionId, Standing,
+    Totals, Value,
 };
 use units::{Epoch, Instant, Random, WallTime};
 
@@ -48,6 +49,8 @@ pub(crate) struct Seen {
     pub(crate) torn: u64,
     pub(crate) gave_up: u64,
     pub(crate) segments: u64,
+    pub(crate) put_back: u64,
+    pub(crate) doubted: u64,
 }
 
 /// The device: it outlasts the app.
@@ -60,9 +63,14 @@ pub(crate) struct Device {
 }
 
 enum Packet {
-    ToApp { asker: SessionId, message: Message },
-    Answer(CommandId, Answer),
-    Reply(CommandId, Reply),
+    ToApp {
+        asker: SessionId,
+        message: Message,
+    },
+    /// From the run with this number.
+    Answer(u64, CommandId, Answer),
+    /// As an answer.
+    Reply(u64, CommandId, Reply),
 }
 
 pub(crate) struct Scene {
@@ -85,6 +93,16 @@ pub(crate) struct Scene {
     intents: BTreeSet<CommandId>,
     pub(crate) device: Device,
     pub(crate) clients: BTreeMap<CommandId, Client>,
+    /// Run that each command was sent to.
+    sent_to: BTreeMap<CommandId, u64>,
+    /// Heads that the clients' host has read from the app's stream.
+    heads: SeenHeads,
+    /// Whether an earlier log may be put back while the app is down.
+    puts_back: bool,
+    /// Number of times that was done.
+    pub(crate) put_back: u64,
+    /// Commands about which a run with another log was asked.
+    pub(crate) doubted: BTreeSet<CommandId>,
     session: Option<SessionId>,
     next_session: u64,
     packets: Vec<(u64, Packet)>,
@@ -113,9 +131,12 @@ fn parameters() -> [Parameter; 2] {
     NAMES.map(|name| Parameter { max: Some(Number::Real(9.0)), ..Parameter::new(name, Dtype::F8) })
 }
 
+const fn epoch(run: u64) -> Epoch {
+    Epoch { start_ns: run, incarnation: run }
+}
+
 fn config(run: u64) -> Config {
-    let epoch = Epoch { start_ns: run, incarnation: run };
-    Config { app: app_name(), epoch, policy: Policy::without_file(Reach::Loopback) }
+    Config { app: app_name(), epoch: epoch(run), policy: Policy::without_file(Reach::Loopback) }
 }
 
 impl Scene {
@@ -143,6 +164,11 @@ impl Scene {
             intents: BTreeSet::new(),
             device,
             clients: BTreeMap::new(),
+            sent_to: BTreeMap::new(),
+            heads: SeenHeads::default(),
+            puts_back: false,
+            put_back: 0,
+            doubted: BTreeSet::new(),
             session: None,
             next_session: 0,
             packets: Vec::new(),
@@ -157,6 +183,11 @@ impl Scene {
             loss,
             disk_speed,
         }
+    }
+
+    /// Makes a scene in which the log of an app that was killed may be replaced with an earlier copy.
+    pub(crate) fn with_logs_put_back(seed: u64) -> Self {
+        Self { puts_back: true, ..Self::new(seed) }
     }
 
     /// Plays until every command has a conclusion and nothing is on its way.
@@ -251,8 +282,9 @@ impl Scene {
                 self.app.close(session);
                 self.session = None;
             } else if self.tick < BUSY_TICKS && self.random.chance(0.15) {
-                let client = Client::new(self.new_command(session));
-                self.clients.insert(CommandId(self.clients.len() as u128), client);
+                let command = self.new_command(session);
+                self.sent_to.insert(command.id, self.run);
+                self.clients.insert(command.id, Client::new(command));
             }
         }
         for id in self.clients.keys().copied().collect::<Vec<_>>() {
@@ -314,10 +346,21 @@ impl Scene {
             match packet {
                 Packet::ToApp { asker, message } if self.starts_at.is_none() => self.receive(asker, message),
                 Packet::ToApp { .. } => {}
-                Packet::Answer(id, answer) => self.clients.get_mut(&id).expect("it asked").answer(answer),
-                Packet::Reply(id, reply) => self.clients.get_mut(&id).expect("it asked").reply(reply),
+                Packet::Answer(run, id, answer) => self.client(run, id).answer(answer),
+                Packet::Reply(run, id, reply) => self.client(run, id).reply(reply),
             }
         }
+    }
+
+    /// Returns the client of a command that a run says something about.
+    fn client(&mut self, run: u64, id: CommandId) -> &mut Client {
+        let client = self.clients.get_mut(&id).expect("it asked");
+        let sent_to = self.sent_to[&id];
+        if run > sent_to && !self.heads.is_whole_since(epoch(sent_to)) && client.conclusion().is_none() {
+            client.doubt();
+            self.doubted.insert(id);
+        }
+        client
     }
 
     fn receive(&mut self, asker: SessionId, message: Message) {
@@ -325,7 +368,8 @@ impl Scene {
             Message::Command(command) => self.app.command(self.app_now(), command),
             Message::Question(question @ Question { id, .. }) => {
                 if let Some(reply) = self.app.ask(self.app_now(), asker, &question) {
-                    self.send(|| Packet::Reply(id, reply.clone()));
+                    let run = self.run;
+                    self.send(|| Packet::Reply(run, id, reply.clone()));
                 }
             }
             Message::Connect => unreachable!("the client's host connects"),
@@ -340,7 +384,7 @@ impl Scene {
             self.app.done(id, Done::Failed { reason: "broken".to_owned() }).expect("it is under way");
             return Ok(());
         }
-        let epoch = Epoch { start_ns: self.run, incarnation: self.run };
+        let epoch = epoch(self.run);
         let kept = Kept::Change { id, revision, epoch, index };
         self.device.history.push(id);
         self.device.values.insert(parameter, (value.clone(), kept));
@@ -368,7 +412,8 @@ impl Scene {
                     Output::Write { record, .. } => self.unwritten.push_back(record),
                     Output::Answer { id, answer, .. } => {
                         self.pass("before the answer")?;
-                        self.send(|| Packet::Answer(id, answer.clone()));
+                        let run = self.run;
+                        self.send(|| Packet::Answer(run, id, answer.clone()));
                         self.pass("after the answer")?;
                     }
                 }
@@ -415,7 +460,10 @@ impl Scene {
         if let Record::Intent { command, .. } = record {
             self.intents.insert(command.id);
         }
-        after.map_or(Ok(()), |point| self.pass(point))
+        after.map_or(Ok(()), |point| self.pass(point))?;
+        // Published before the app is told that it is on disk.
+        self.heads.published(epoch(self.run), head.mark());
+        Ok(())
     }
 
     /// Passes a point, or is killed there.
@@ -455,6 +503,20 @@ impl Scene {
         }
     }
 
+    /// Replaces the log with an earlier copy of it; the device keeps its values.
+    fn put_back(&mut self, log: Log) -> Log {
+        let segment = self.random.below(self.disk.len() as u64);
+        self.disk.truncate(usize::try_from(segment + 1).expect("few segments"));
+        let whole = self.last_segment().len() as u64;
+        let size = self.random.below(whole + 1);
+        self.last_segment().truncate(usize::try_from(size).expect("a small segment"));
+        let earlier = Log::recover(&app_name(), &self.disk).expect("a log with at most a torn end");
+        self.last_segment().truncate(earlier.whole_bytes);
+        self.put_back += u64::from(earlier.head != log.head);
+        self.head = earlier.head;
+        earlier
+    }
+
     /// Starts the app again from its log, with another clock and without sessions.
     fn restart(&mut self) {
         self.run += 1;
@@ -462,6 +524,8 @@ impl Scene {
         let log = Log::recover(&app_name(), &self.disk).expect("a log with at most a torn end");
         self.last_segment().truncate(log.whole_bytes);
         assert_eq!(log.head, self.head, "a torn frame is no record");
+        let log = if self.puts_back && self.random.chance(0.7) { self.put_back(log) } else { log };
+        self.heads.began(epoch(self.run), log.head.mark());
         let mut recovery = Recovery::default();
         log.entries.iter().for_each(|entry| recovery.record(&entry.record));
         self.logged = recovery.clone();
