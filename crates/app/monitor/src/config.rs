@@ -183,6 +183,17 @@ pub enum MonitorError {
          choose another port with --listen, such as --listen {ip}:{port}", ip = .0.ip(), port = .0.port().wrapping_add(1)
     )]
     PortTaken(SocketAddr),
+    /// Another server has the folder of what outlasts it.
+    #[error(
+        "another monitor server keeps its files in {}: {holder}\n\
+         end that one, or start this one at another port with --listen, or with another XDG_STATE_HOME", folder.display()
+    )]
+    StateInUse {
+        /// The folder.
+        folder: PathBuf,
+        /// The other server: its process and address.
+        holder: String,
+    },
     /// The address cannot be listened at.
     #[error("cannot listen at {address}: {cause}\nchoose an address of this host with --listen")]
     Listen {

@@ -42,6 +42,7 @@ mod server;
 mod server_info;
 mod shared;
 mod shared_views;
+mod state_lock;
 mod steering;
 mod stored;
 mod tls;

@@ -30,6 +30,7 @@ use crate::revocation::refresh;
 use crate::runs;
 use crate::shared::{Parts, Shared};
 use crate::shared_views::{self, ViewBoard};
+use crate::state_lock::StateLock;
 use crate::steering::{Desk, tend};
 use crate::tls::{Authority, Certificates};
 
@@ -49,6 +50,8 @@ pub struct MonitorHandle {
     /// Keeps the runs of the experiment.
     runs: Option<JoinHandle<()>>,
     runtime: Option<Runtime>,
+    /// Released behind the last write.
+    state: Option<StateLock>,
 }
 
 /// Starts a monitor; its page can be opened once this returns.
@@ -71,6 +74,7 @@ pub fn start(config: MonitorConfig) -> Result<MonitorHandle, MonitorError> {
              remove --insecure and --tls off, except on a network whose hosts are all trusted"
         );
     }
+    let state = config.state.as_deref().map(|folder| StateLock::take(folder, address)).transpose()?.flatten();
     let (commands, orders) = channel();
     let shared = Arc::new(Shared::new(Parts {
         level: config.node.level(),
@@ -103,7 +107,7 @@ pub fn start(config: MonitorConfig) -> Result<MonitorHandle, MonitorError> {
         intake.run(&orders)
     });
     let intake = Some(intake.map_err(MonitorError::Thread)?);
-    Ok(MonitorHandle { address, shared, intake, runs, runtime: Some(runtime) })
+    Ok(MonitorHandle { address, shared, intake, runs, runtime: Some(runtime), state })
 }
 
 impl MonitorHandle {
@@ -154,6 +158,9 @@ impl MonitorHandle {
     }
 
     fn end(&mut self, patience: Duration) -> Vec<StreamAccount> {
+        if let Some(state) = &self.state {
+            state.is_ending();
+        }
         self.shared.requests.send(Command::Finish(patience));
         let accounts = self.intake.take().map(JoinHandle::join);
         self.shared.stopping.send_replace(true);
@@ -164,6 +171,7 @@ impl MonitorHandle {
         }
         // Whatever failed has been said and counted; this is the last attempt.
         drop(self.shared.shared_views.save());
+        drop(self.state.take());
         // An intake that panicked has printed the cause; its last accounts are kept.
         accounts.and_then(Result::ok).unwrap_or_else(|| self.shared.history.accounts())
     }

@@ -21,6 +21,7 @@ mod roles;
 mod runs;
 mod scene;
 mod shared_views;
+mod state;
 mod steer;
 mod strangers;
 mod tls;
