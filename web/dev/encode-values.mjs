@@ -17,6 +17,7 @@ import { NONE, startFrame } from './encode-head.mjs';
  * @property {number} index
  * @property {number} [state]
  * @property {Sample | null} sample
+ * @property {number} [noSample] why there is none
  *
  * @typedef {object} Sample
  * @property {number} form
@@ -50,12 +51,13 @@ export function encodeValues({ frame, view, flags = 3, now, droppedFrames = 0, r
 }
 
 /** @param {DataView} out @param {number} at @param {Row} row */
-function writeRow(out, at, { index, state = 0, sample }) {
+function writeRow(out, at, { index, state = 0, sample, noSample = 0 }) {
   out.setUint16(at, index, true);
   out.setUint8(at + 2, state);
   out.setUint8(at + 3, sample?.form ?? 0);
   out.setUint8(at + 4, sample?.values.length ?? 0);
   out.setUint8(at + 5, sample?.lostValues ?? 0);
+  out.setUint8(at + 6, noSample);
   out.setUint32(at + 8, sample === null ? 0 : sample.elements ?? 1, true);
   out.setUint32(at + 12, sample?.lostElements ?? 0, true);
   out.setBigInt64(at + 16, sample?.time ?? NONE, true);

@@ -103,9 +103,20 @@ function worst(alarms: readonly Alarm[]): Alarm | null {
 function valueText({ row, shape }: Facts, { end }: At): string {
   if (row === null) return '';
   const { sample } = row;
-  if (sample === null) return row.state === 'unknown' ? 'no such channel' : end === null ? 'no sample yet' : 'none kept of this time';
+  if (sample === null) return end === null && row.state !== 'unknown' ? 'no sample yet' : noSampleText(row);
   if (sample.isSpan) return boundsText(sample, DIGITS);
   return sample.elements <= 1 ? valuesText(sample, DIGITS) : vectorText(sample, shape);
+}
+
+/** Says why there is no sample at or before the time that the table is held at. */
+function noSampleText({ noSample, state }: ValueRow): string {
+  switch (noSample) {
+    case 'asked': return 'asking the archive';
+    case 'lost': return 'lost';
+    case 'unreadable': return 'the archive cannot be read';
+    case 'not recorded': return 'not recorded';
+    case 'not kept': return state === 'unknown' ? 'no such channel' : 'none kept of this time';
+  }
 }
 
 const valuesText = ({ values }: ValueSample, digits: number): string => values.map((value) => (value === null ? 'lost' : elementText(value, digits))).join(', ');

@@ -56,6 +56,7 @@ export type Reason =
   | 'padding'
   | 'obstacle'
   | 'sample'
+  | 'no sample'
   | 'row form'
   | 'value count'
   | 'value'

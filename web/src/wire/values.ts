@@ -16,6 +16,7 @@ const VALUE_BYTES = 8;
 export const MAX_VALUES = 4;
 const FLAG_LIVE = 1;
 const FLAG_WHOLE = 2;
+const NO_SAMPLE = ['not kept', 'asked', 'lost', 'not recorded', 'unreadable'] as const;
 const FORMS = ['none', 'double', 'signed', 'unsigned', 'bool', 'complex', 'span'] as const;
 
 /** One element: integers with all their digits, complex numbers as a pair. */
@@ -38,11 +39,16 @@ export interface ValueSample {
   readonly isSpan: boolean;
 }
 
+/** Why a row has no sample. */
+export type NoSample = (typeof NO_SAMPLE)[number];
+
 /** One channel of a table. */
 export interface ValueRow {
   readonly index: number;
   readonly state: TraceState;
   readonly sample: ValueSample | null;
+  /** Of no meaning beside a sample. */
+  readonly noSample: NoSample;
 }
 
 /** The rows of a table that have changed. */
@@ -100,14 +106,16 @@ function readRow(reader: Reader): ValueRow {
   const state = reader.traceState();
   const form = FORMS[reader.u8()] ?? reader.refuse('row form');
   const [count, lost] = [reader.u8(), reader.u8()];
-  if (reader.u16() !== 0) reader.refuse('padding');
+  const noSample = NO_SAMPLE[reader.u8()] ?? reader.refuse('no sample');
+  if (reader.u8() !== 0) reader.refuse('padding');
   const [elements, lostElements, time, low, high] = [reader.u32(), reader.u32(), reader.i64(), reader.f64(), reader.f64()];
   if (count > MAX_VALUES || count > elements || lost >= 2 ** count || lostElements > elements) reader.refuse('value count');
   if (form === 'none') {
     if (elements !== 0 || time !== NO_TIME) reader.refuse('sample');
-    return { index, state, sample: null };
+    return { index, state, sample: null, noSample };
   }
   if (time === NO_TIME) reader.refuse('sample');
+  if (noSample !== 'not kept') reader.refuse('no sample');
   if (form === 'span' && count !== 0) reader.refuse('value count');
   reader.need(count * (form === 'complex' ? 2 : 1), VALUE_BYTES);
   const read = readerOf(reader, form);
@@ -115,7 +123,7 @@ function readRow(reader: Reader): ValueRow {
     const value = read();
     return (lost & (1 << k)) === 0 ? value : null;
   });
-  return { index, state, sample: { time, elements, lostElements, values, low, high, isSpan: form === 'span' } };
+  return { index, state, noSample, sample: { time, elements, lostElements, values, low, high, isSpan: form === 'span' } };
 }
 
 function readerOf(reader: Reader, form: (typeof FORMS)[number]): () => Value {

@@ -2,7 +2,8 @@ import { describe, expect, test } from 'vitest';
 import { readAlarms } from '../../src/model/alarms';
 import { cellsOf, exactText, nextSorting, sortedPlaces, tableText, type At, type Column, type Facts } from '../../src/model/table';
 import { readStream } from '../../src/wire/messages';
-import type { Value, ValueSample } from '../../src/wire/values';
+import type { TraceState } from '../../src/wire/reader';
+import type { NoSample, Value, ValueSample } from '../../src/wire/values';
 
 const SECOND = 1_000_000_000n;
 const NOON = 1_795_262_400n * SECOND;
@@ -14,7 +15,7 @@ const sample = (values: readonly (Value | null)[], more: Partial<ValueSample> = 
 };
 
 const facts = (one: ValueSample | null, more: Partial<Facts> = {}, lost = 0): Facts => ({
-  trace: { stream: 'lab/x', channel: 'a' }, label: 'a', row: { index: 0, state: 'ok', sample: one }, unit: 'V', shape: [], limits: [], alarms: [],
+  trace: { stream: 'lab/x', channel: 'a' }, label: 'a', row: { index: 0, state: 'ok', sample: one, noSample: 'not kept' }, unit: 'V', shape: [], limits: [], alarms: [],
   stream: readStream({ stream: 'lab/x', dtype: 'f8', lost_elements: lost }) ?? undefined, ...more,
 });
 
@@ -43,8 +44,12 @@ describe('a row', () => {
 
   test('says why it has no value', () => {
     expect(value(null)).toBe('no sample yet');
-    expect(value(null, {}, { ...LIVE, end: NOON })).toBe('none kept of this time');
-    expect(value(null, { row: { index: 0, state: 'unknown', sample: null } })).toBe('no such channel');
+    const held = (noSample: NoSample, state: TraceState = 'ok'): string => value(null, { row: { index: 0, state, sample: null, noSample } }, { ...LIVE, end: NOON });
+    expect((['not kept', 'asked', 'lost', 'not recorded', 'unreadable'] as const).map((reason) => held(reason))).toEqual(
+      ['none kept of this time', 'asking the archive', 'lost', 'not recorded', 'the archive cannot be read'],
+    );
+    expect([held('not kept', 'unknown'), held('asked', 'unknown'), held('not recorded', 'unknown')]).toEqual(['no such channel', 'asking the archive', 'not recorded']);
+    expect(value(null, { row: { index: 0, state: 'unknown', sample: null, noSample: 'not kept' } })).toBe('no such channel');
     expect(value(null, { row: null })).toBe('');
     expect(value(sample([], { isSpan: true, elements: 1, low: -1, high: 2 }))).toBe('−1.000 000 … 2.000 000');
   });
@@ -63,7 +68,7 @@ describe('a row', () => {
     expect([3, 4, 5].map((each) => state(sample([each]), { limits }))).toEqual(['ok: ok', 'warning: warning, high', 'alarm: alarm, high']);
     expect(state(sample([3]), { limits, alarms })).toBe('alarm: alarm, high');
     expect(state(sample([3]), { limits, alarms }, { ...LIVE, end: NOON })).toBe('ok: ok');
-    const row = { index: 0, state: 'stale', sample: sample([3]) } as const;
+    const row = { index: 0, state: 'stale', sample: sample([3]), noSample: 'not kept' } as const;
     expect(state(sample([3]), { row })).toBe('absent: silent');
     expect(state(sample([3]), { row, alarms })).toBe('alarm: alarm, high · silent');
   });

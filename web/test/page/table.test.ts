@@ -8,7 +8,7 @@ import { fields, number } from '../../src/wire/json';
 import type { Stream } from '../../src/wire/messages';
 import { ask, streamOf } from './api';
 import { query, until } from './browser';
-import { cleanUp, publish, startMonitor } from './bus';
+import { cleanUp, newFolder, publish, record, startMonitor } from './bus';
 import { privateBus } from './command';
 import { Pages } from './pages';
 
@@ -68,10 +68,10 @@ const timeOf = ({ time }: Line): bigint => BigInt(Date.parse(time)) * 1_000_000n
 const figureOf = ({ value }: Line): number => Math.fround(Number(value));
 
 /** The newest sample of a channel at or before a time, as the server exports it; null if two seconds before it have none. */
-async function exported({ channel: name }: Line, at: bigint): Promise<number | null> {
+async function exported({ channel: name }: Pick<Line, 'channel'>, at: bigint, from = url): Promise<number | null> {
   const [stream = '', channel = ''] = name.split(':');
   const search = new URLSearchParams({ stream, channel, from: `${at - 2_000_000_000n}`, to: `${at + 1n}`, format: 'csv' });
-  const rows = (await (await fetch(`${url}/api/export?${search}`)).text()).split('\n').filter((row) => /^\d/.test(row));
+  const rows = (await (await fetch(`${from}/api/export?${search}`)).text()).split('\n').filter((row) => /^\d/.test(row));
   const last = rows.at(-1)?.split(',')[2];
   return last === undefined ? null : Number(last);
 }
@@ -138,6 +138,30 @@ test('a held table has the samples at the end of its window, and at cursor A, an
   await page.goto(`${url}/${new URL(page.url()).search}&cursors=${cursor},${end()}`);
   await shows(page, cursor);
   expect(await note()).toMatch(/^held: values at cursor A, /);
+});
+
+test('a held table has what only the archive has, and says where nothing was recorded', async () => {
+  const [bus, archive] = [await privateBus(), await newFolder()];
+  const recorder = record(bus, archive);
+  const first = await startMonitor(bus, ['lab/**'], ['--archive', archive]);
+  const publisher = publish(bus, wave('lab/gone', 1));
+  const { nextIndex, channels: [channel] } = await streamOf(first.url, 'lab/gone', hasSamples);
+  const [name, at] = [`lab/gone:${channel?.name}`, BigInt(Date.now()) * 1_000_000n];
+  await streamOf(first.url, 'lab/gone', (stream) => stream.nextIndex > nextIndex + 200);
+  const value = await exported({ channel: name }, at, first.url);
+  for (const program of [publisher, recorder, first.program]) await program.end();
+  const second = await startMonitor(bus, ['lab/**'], ['--archive', archive]);
+  // A page without any stream shows no table.
+  publish(bus, wave('lab/other', 1));
+  await streamOf(second.url, 'lab/other', hasSamples);
+  const page = await pages.show(second.url, `?span=10s&end=${at}&plot=${name};panel=table`);
+  await until('the sample of the archive', async () => (await copied(page))[0]?.time !== '');
+  const [line] = await copied(page);
+  if (line === undefined) throw new Error('a line for each row');
+  expect([figureOf(line), timeOf(line) <= at, await cell(page, 0, 'state')]).toEqual([value, true, 'ended']);
+  await page.goto(`${second.url}/?span=10s&end=${at - 86_400_000_000_000n}&plot=${name};panel=table`);
+  await until('the reason', async () => (await cell(page, 0, 'value')) === 'not recorded');
+  expect(await cell(page, 0, 'state')).toBe('not known');
 });
 
 test('rows are sorted by a head, walked by keys and taken out; a trend becomes a table and back', async () => {

@@ -1,6 +1,7 @@
 //! The archive as the history behind live memory.
 
 mod holes;
+mod newest;
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -163,6 +164,24 @@ impl HistoryStore for ArchivedHistory {
             excerpt.read(&mut holes, take).map_err(failure)?;
         }
         Ok(!entries.is_empty())
+    }
+
+    fn newest(
+        &self,
+        stream: &StreamName,
+        channel: &str,
+        end: WallTime,
+    ) -> Result<Option<Block>, StoreFailure> {
+        let failure = |error: ArchiveError| StoreFailure::Unreadable(error.to_string());
+        let listed = match self.listed() {
+            Err(ArchiveError::NoArchive(_)) => return Ok(None),
+            listed => listed.map_err(failure)?,
+        };
+        let (entries, unreadable) = listed.of(stream);
+        if let (true, Some(unread)) = (entries.is_empty(), unreadable.first()) {
+            return Err(StoreFailure::Unreadable(unread.to_string()));
+        }
+        newest::newest(&listed.archive, &entries, channel, end).map_err(failure)
     }
 
     fn gaps(

@@ -1,11 +1,12 @@
-//! Streams, blocks and gaps for tests: one channel `x` on a steady clock that began at 100 s.
+//! Streams, blocks, gaps and an archive for tests: one channel `x` on a steady clock that began at 100 s.
 
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use ledger::{Account, Gap, GapKind, HopCounts, ReaderRows, StageCounts};
-use sample::{Block, SampleBuffer};
+use sample::{Block, SampleBuffer, StreamName};
 use tallycast::{
     AccountState, Buffer, Channel, Direction, Dtype, PortStatus, Reach, ReceiverStats, Schema, StreamAccount,
     StreamGap, StreamInfo, UnauthenticCounts, Waits,
@@ -13,6 +14,9 @@ use tallycast::{
 use units::{Epoch, RangeSet, StreamId, WallTime};
 
 use crate::clock::{self, Moment};
+use crate::gap_map::KnownGap;
+use crate::memory::element_of;
+use crate::stored::{HistoryStore, StoreFailure, StoredRequest, StoredSamples, StoredSpan};
 
 pub(crate) const SECOND: i64 = 1_000_000_000;
 
@@ -117,5 +121,85 @@ pub(crate) fn account(info: &StreamInfo, state: AccountState) -> StreamAccount {
         age: None,
         unauthentic: UnauthenticCounts::default(),
         unconfirmed_epochs: 0,
+    }
+}
+
+/// An archive of blocks.
+#[derive(Default)]
+pub(crate) struct Archived {
+    pub(crate) blocks: Vec<Block>,
+    pub(crate) gaps: Vec<KnownGap>,
+    /// What every question is answered with, if it fails.
+    pub(crate) failure: Option<StoreFailure>,
+    pub(crate) asked: AtomicU32,
+}
+
+impl Archived {
+    /// Returns how often it was asked for samples.
+    pub(crate) fn asked(&self) -> u32 {
+        self.asked.load(Ordering::Relaxed)
+    }
+
+    fn ask(&self) -> Result<(), StoreFailure> {
+        self.asked.fetch_add(1, Ordering::Relaxed);
+        self.failure.clone().map_or(Ok(()), Err)
+    }
+
+    /// Returns the samples of a stream in a span of time.
+    fn within(&self, stream: &StreamName, range: &Range<WallTime>) -> impl Iterator<Item = Block> {
+        let of_stream = self.blocks.iter().filter(|block| *block.stream == *stream);
+        of_stream.filter_map(|block| part(block, range))
+    }
+}
+
+/// Returns the part of a block in a span of time.
+fn part(block: &Block, range: &Range<WallTime>) -> Option<Block> {
+    let inside = |index: &u64| range.contains(&block.time_of(*index));
+    let mut indices = (block.first_index..block.next_index()).filter(inside);
+    let first_index = indices.next()?;
+    let samples = 1 + indices.count() as u64;
+    let size = block.schema.sample_bytes();
+    let start = (first_index - block.first_index) as usize * size;
+    let bytes = &block.data.as_bytes()[start..start + samples as usize * size];
+    Some(Block {
+        first_index,
+        samples,
+        t0: block.time_of(first_index),
+        data: SampleBuffer::from_bytes(bytes),
+        ..block.clone()
+    })
+}
+
+impl HistoryStore for Archived {
+    fn span(&self, _: &StoredRequest<'_>) -> Result<Option<StoredSpan>, StoreFailure> {
+        Ok(None)
+    }
+
+    fn samples(&self, asked: &StoredSamples<'_>, take: &mut dyn FnMut(&Block)) -> Result<bool, StoreFailure> {
+        self.ask()?;
+        let samples = self.within(asked.stream, &asked.range).map(|block| block.samples).sum();
+        if samples > asked.limit {
+            return Err(StoreFailure::TooLong { samples, limit: asked.limit });
+        }
+        self.within(asked.stream, &asked.range).for_each(|block| take(&block));
+        Ok(true)
+    }
+
+    fn newest(
+        &self,
+        stream: &StreamName,
+        channel: &str,
+        end: WallTime,
+    ) -> Result<Option<Block>, StoreFailure> {
+        self.ask()?;
+        let has_channel = |block: &Block| element_of(&block.schema, channel).is_some();
+        let before = WallTime::from_nanos(i64::MIN)..end.offset(1);
+        let found = self.within(stream, &before);
+        Ok(found.filter(has_channel).max_by_key(|block| block.time_of(block.next_index() - 1)))
+    }
+
+    fn gaps(&self, _: &StreamName, range: Range<WallTime>) -> Result<Option<Vec<KnownGap>>, StoreFailure> {
+        let overlaps = |gap: &&KnownGap| gap.from < range.end && gap.to > range.start;
+        Ok(Some(self.gaps.iter().filter(overlaps).cloned().collect()))
     }
 }

@@ -35,6 +35,23 @@ pub trait HistoryStore: Send + Sync {
         Ok(false)
     }
 
+    /// Returns a block whose last sample is the newest stored one of a channel at or before `end`, however long before; `None`
+    /// if there is none. A store without single samples has none.
+    ///
+    /// Called where blocking is allowed; may take long.
+    ///
+    /// # Errors
+    /// [`StoreFailure`], which is shown to the client.
+    fn newest(
+        &self,
+        stream: &StreamName,
+        channel: &str,
+        end: WallTime,
+    ) -> Result<Option<Block>, StoreFailure> {
+        let _ = (stream, channel, end);
+        Ok(None)
+    }
+
     /// Returns the level of the disk that holds the data, if there is one.
     fn disk(&self) -> Option<DiskStatus> {
         None

@@ -54,7 +54,7 @@ pub use page::{
 };
 pub use page::{MAX_PAGE_COLUMNS, MAX_PAGE_GAPS, MAX_PAGE_TRACES, PAGE_MAGIC, PAGE_VERSION};
 pub use page::{MAX_PICTURE_PIXELS, Obstacle, PictureFrame, PictureSample};
-pub use page::{MAX_ROW_VALUES, ValueRow, ValueSample, Values, ValuesFrame};
+pub use page::{MAX_ROW_VALUES, NoSample, ValueRow, ValueSample, Values, ValuesFrame};
 pub use page::{MAX_WATERFALL_VALUES, WaterfallFrame};
 pub use relayed::{
     DataOrigin, Deadline, Inherited, MAX_HOPS, MAX_INHERITED, MAX_UPSTREAM_BYTES, ORIGIN_BYTES, Origin,

@@ -26,7 +26,7 @@ use crate::relayed::{Inherited, MAX_HOPS};
 pub use extremes::Extremes;
 pub use means::MeanShare;
 pub use picture::{MAX_PICTURE_PIXELS, Obstacle, PictureFrame, PictureSample};
-pub use values::{MAX_ROW_VALUES, ValueRow, ValueSample, Values, ValuesFrame};
+pub use values::{MAX_ROW_VALUES, NoSample, ValueRow, ValueSample, Values, ValuesFrame};
 pub use waterfall::{MAX_WATERFALL_VALUES, WaterfallFrame};
 
 /// The first two bytes of a frame, `TP`.

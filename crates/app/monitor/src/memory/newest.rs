@@ -58,23 +58,8 @@ impl Newest {
             self.sample = None;
             return;
         }
-        let last = block.samples - 1;
-        let per_sample = u64::from(block.schema.elements_per_sample());
-        let first = last * per_sample;
-        let holes = block.missing.intersection(first..first + per_sample);
-        // Within one sample: they fit.
-        let missing = holes.map(|hole| (hole.start - first) as usize..(hole.end - first) as usize).collect();
-        let start = last as usize * size;
-        let of_block = &block.data.as_bytes()[start..start + size];
-        let mut bytes = self.sample.take().map(|sample| sample.bytes).unwrap_or_default();
-        match Arc::get_mut(&mut bytes) {
-            Some(bytes) => {
-                bytes.clear();
-                bytes.extend_from_slice(of_block);
-            }
-            None => bytes = Arc::new(of_block.to_vec()),
-        }
-        self.sample = Some(NewestSample { time: block.time_of(block.next_index() - 1), bytes, missing });
+        let before = self.sample.take().map(|sample| sample.bytes).unwrap_or_default();
+        self.sample = Some(NewestSample::with_memory(block, before));
     }
 
     /// Takes memory for a large sample, or gives it back a minute after the last request.
@@ -87,6 +72,32 @@ impl Newest {
             self.taken = size;
         }
         self.taken > 0
+    }
+}
+
+impl NewestSample {
+    /// Copies the last sample of a block, which is not empty.
+    pub(crate) fn of(block: &Block) -> Self {
+        Self::with_memory(block, Arc::default())
+    }
+
+    fn with_memory(block: &Block, mut bytes: Arc<Vec<u8>>) -> Self {
+        let (last, size) = (block.samples - 1, block.schema.sample_bytes());
+        let per_sample = u64::from(block.schema.elements_per_sample());
+        let first = last * per_sample;
+        let holes = block.missing.intersection(first..first + per_sample);
+        // Within one sample: they fit.
+        let missing = holes.map(|hole| (hole.start - first) as usize..(hole.end - first) as usize).collect();
+        let start = last as usize * size;
+        let of_block = &block.data.as_bytes()[start..start + size];
+        match Arc::get_mut(&mut bytes) {
+            Some(bytes) => {
+                bytes.clear();
+                bytes.extend_from_slice(of_block);
+            }
+            None => bytes = Arc::new(of_block.to_vec()),
+        }
+        Self { time: block.time_of(block.next_index() - 1), bytes, missing }
     }
 }
 

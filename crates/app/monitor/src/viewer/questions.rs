@@ -80,8 +80,10 @@ impl Viewer {
             if let Some(stored) = &stored {
                 series.answered(trace, Arc::clone(stored));
             }
-            let Some(View::Traces(view)) = self.views.get_mut(&question.view) else { continue };
-            view.delivery.asking = false;
+            let Some(view) = self.views.get_mut(&question.view) else { continue };
+            // Also of a view that shows something else by now: it has its own questions.
+            view.delivery_mut().asking = false;
+            let View::Traces(view) = view else { continue };
             // The page may show another window by now, of which the answer has a part.
             let is_asked = view.traces.get(trace).is_some_and(|trace| {
                 trace.request.stream == question.stream && trace.request.channel == question.channel

@@ -3,6 +3,8 @@
 //! They share numbers, credit and pace with the other views. A sample between two frames is no loss: a table asks for the
 //! newest alone. Start with [`TableView`].
 
+mod held;
+
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,13 +13,16 @@ use sample::{ColumnGrid, Envelope};
 use serde::Deserialize;
 use tallycast::{Dtype, Schema};
 use units::WallTime;
-use wire::{MAX_ROW_VALUES, TraceState, ValueRow, ValueSample, Values, ValuesFrame};
+use wire::{MAX_ROW_VALUES, NoSample, TraceState, ValueRow, ValueSample, Values, ValuesFrame};
 
 use super::{Delivery, MAX_UNDER_WAY, Scenery, View, Viewer};
 use crate::clock::Moment;
+use crate::gap_map::KnownGap;
 use crate::memory::newest::NewestSample;
 use crate::memory::{StreamMemory, element_of};
 use crate::view::{MAX_TRACES, TraceRequest, state_of};
+use held::Told;
+pub(super) use held::{StoredRow, ValuesQuestion};
 
 /// Minimum time between two frames of a table: figures that change faster cannot be read.
 const INTERVAL: Duration = Duration::from_millis(100);
@@ -56,10 +61,14 @@ pub(super) struct TableView {
 }
 
 /// A channel of a table.
-#[derive(Clone, Default, Debug)]
+#[derive(Default, Debug)]
 struct Row {
-    /// What the row was made from, if it was: changes of the stream, and its state, or none of a stream that is not known.
+    /// What `live` was read from, if it was: changes of the stream, and its state, or none of a stream that is not known.
     seen: Option<Option<(u64, TraceState)>>,
+    live: Live,
+    stored: Told,
+    /// True if `live` or `stored` has changed since the row was written.
+    is_new: bool,
     /// The row as it was sent last.
     sent: Vec<u8>,
 }
@@ -73,8 +82,12 @@ impl Viewer {
         request.check()?;
         self.check_room(request.view)?;
         let number = request.view;
-        let delivery = View::into_delivery(self.views.remove(&number));
-        let rows = vec![Row::default(); request.traces.len()];
+        let mut before = self.views.remove(&number);
+        let mut rows: Vec<Row> = request.traces.iter().map(|_| Row::default()).collect();
+        if let Some(View::Table(before)) = &mut before {
+            before.give_answers_to(&request, &mut rows);
+        }
+        let delivery = View::into_delivery(before);
         self.views.insert(number, View::Table(TableView { request, delivery, rows, is_sent: false }));
         Ok(())
     }
@@ -116,105 +129,144 @@ impl TableView {
     ///
     /// Cost: for a stream without changes a look at its counter and its state.
     fn changed(&mut self, scenery: Scenery<'_>) -> Vec<ValueRow> {
-        let end = self.request.end_ns.map(WallTime::from_nanos);
+        let end = self.end();
         let mut changed = Vec::new();
         for (index, (trace, row)) in (0..).zip(self.request.traces.iter().zip(&mut self.rows)) {
-            // The counter first: what changes behind it makes another look.
-            let slot = scenery.history.stream(&trace.stream).map(|slot| (slot.changes(), slot));
-            let seen = row.seen;
-            let look = slot.as_ref().map(|(changes, slot)| {
-                let mut memory = slot.memory();
-                memory.newest_sample.ask(scenery.now);
-                let now = Some((*changes, state_of(memory.health(scenery.now))));
-                let look =
-                    (seen != Some(now)).then(|| Look::at(&mut memory, &trace.channel, end, scenery.now));
-                (now, look)
-            });
-            let (now, look) = look.unwrap_or((None, (seen != Some(None)).then_some(None)));
-            let Some(look) = look else { continue };
-            row.seen = Some(now);
-            let row_now = match (look, now) {
-                (Some(look), Some((_, state))) => ValueRow { index, state, sample: look.sample() },
-                _ => ValueRow { index, state: TraceState::Unknown, sample: None },
-            };
+            row.look(trace, end, scenery);
+            if !std::mem::take(&mut row.is_new) {
+                continue;
+            }
+            let now = row.shown(index);
             let mut bytes = Vec::new();
-            row_now.encode(&mut bytes).expect("a row has few values");
+            now.encode(&mut bytes).expect("a row has few values");
             if bytes != row.sent {
                 row.sent = bytes;
-                changed.push(row_now);
+                changed.push(now);
             }
         }
         changed
     }
+
+    fn end(&self) -> Option<WallTime> {
+        self.request.end_ns.map(WallTime::from_nanos)
+    }
 }
 
-/// What a row shows, read under the stream's lock.
+impl Row {
+    /// Reads live memory if that has changed.
+    fn look(&mut self, trace: &TraceRequest, end: Option<WallTime>, scenery: Scenery<'_>) {
+        // The counter first: what changes behind it makes another look.
+        let slot = scenery.history.stream(&trace.stream).map(|slot| (slot.changes(), slot));
+        let seen = self.seen;
+        let look = slot.as_ref().map(|(changes, slot)| {
+            let mut memory = slot.memory();
+            memory.newest_sample.ask(scenery.now);
+            let now = Some((*changes, state_of(memory.health(scenery.now))));
+            let look = (seen != Some(now)).then(|| Look::at(&mut memory, &trace.channel, end, scenery.now));
+            (now, look)
+        });
+        let (now, look) = look.unwrap_or((None, (seen != Some(None)).then_some(None)));
+        let Some(look) = look else { return };
+        self.seen = Some(now);
+        // What is long is done without the lock.
+        self.live = match (look, now) {
+            (Some(look), Some((_, state))) => look.into_live(state),
+            _ => Live::default(),
+        };
+        self.is_new = true;
+    }
+}
+
+/// What a row shows of live memory.
+#[derive(Debug)]
+struct Live {
+    state: TraceState,
+    sample: Result<ValueSample, NoSample>,
+    /// An older sample than of this time is not the newest one.
+    from: Option<WallTime>,
+    /// True if the sample is as it was published.
+    is_whole: bool,
+}
+
+impl Default for Live {
+    fn default() -> Self {
+        Self { state: TraceState::Unknown, sample: Err(NoSample::NotKept), from: None, is_whole: false }
+    }
+}
+
+/// What is read of a channel under the stream's lock.
 enum Look {
     /// Nothing is kept.
-    Nothing,
+    Nothing(NoSample),
     /// A whole sample, and the elements of the channel.
     Whole(NewestSample, Arc<Schema>, usize, Range<usize>),
     /// The first element of an older sample, by its magnitude.
-    Kept { time: WallTime, value: f64, elements: u32 },
+    Kept { time: WallTime, half_period_ns: i64, value: f64, elements: u32, is_whole: bool },
     /// Extremes of older samples.
-    Span { to: WallTime, range: [f64; 2], elements: u32 },
+    Span { times: Range<WallTime>, range: [f64; 2], elements: u32 },
 }
 
 impl Look {
     /// Looks at a channel; `None` if the stream has none of this name.
     fn at(memory: &mut StreamMemory, name: &str, end: Option<WallTime>, now: Moment) -> Option<Self> {
         let schema = Arc::clone(&memory.info.schema);
-        let element = element_of(&schema, name)?;
-        let channel =
-            (0..schema.channels.len()).find(|at| schema.channel_elements(*at).contains(&element))?;
-        let all = schema.channel_elements(channel);
-        let elements = if schema.channels[channel].name == name { all } else { element..element + 1 };
+        let (channel, elements) = channel_of(&schema, name)?;
+        let element = elements.start;
         let count = u32::try_from(elements.len()).unwrap_or(u32::MAX);
         let newest = memory.newest_sample.ask(now).filter(|newest| end.is_none_or(|end| newest.time <= end));
         if let Some(newest) = newest {
             return Some(Self::Whole(newest.clone(), schema, channel, elements));
         }
-        let Some(end) = end else { return Some(Self::Nothing) };
+        let Some(end) = end else { return Some(Self::Nothing(NoSample::NotKept)) };
         memory.remember(element);
         let period_ns = i64::try_from(schema.rate.duration_of(1).as_nanos()).unwrap_or(i64::MAX);
         let before = memory.envelope(element).and_then(|envelope| before(envelope, end, period_ns.max(1)));
+        let is_whole = count == 1 && matches!(schema.dtype, Dtype::F4 | Dtype::F8);
         Some(match before {
-            Some(Before::Sample(time, value)) => Self::Kept { time, value, elements: count },
-            Some(Before::Span(to, range)) => Self::Span { to, range, elements: count },
-            None => Self::Nothing,
+            Some(Before::Sample(time, value)) => {
+                let half_period_ns = period_ns / 2;
+                Self::Kept { time, half_period_ns, value, elements: count, is_whole }
+            }
+            Some(Before::Span(times, range)) => Self::Span { times, range, elements: count },
+            None => Self::Nothing(reason_at(end, memory.gaps.within(&(end..end.offset(1))).map(Arc::as_ref))),
         })
     }
 
-    fn sample(self) -> Option<ValueSample> {
-        match self {
-            Self::Nothing => None,
-            Self::Whole(sample, schema, channel, elements) => {
-                Some(whole(&sample, &schema, channel, elements))
+    fn into_live(self, state: TraceState) -> Live {
+        let (from, is_whole) = match &self {
+            Self::Nothing(_) => (None, false),
+            Self::Whole(sample, ..) => (Some(sample.time), true),
+            // Live memory may round a time otherwise than the archive.
+            Self::Kept { time, half_period_ns, is_whole, .. } => {
+                (Some(time.offset(-half_period_ns)), *is_whole)
             }
-            Self::Kept { time, value, elements } => Some(ValueSample {
-                time,
-                elements,
-                lost_elements: 0,
-                lost_values: 0,
-                range: [value; 2],
-                values: Values::Double(vec![value]),
-            }),
-            Self::Span { to, range, elements } => Some(ValueSample {
-                time: to,
-                elements,
-                lost_elements: 0,
-                lost_values: 0,
-                range,
-                values: Values::Span,
-            }),
-        }
+            Self::Span { times, .. } => (Some(times.start), false),
+        };
+        let of_first = |time, elements, range, values| {
+            Ok(ValueSample { time, elements, lost_elements: 0, lost_values: 0, range, values })
+        };
+        let sample = match self {
+            Self::Nothing(reason) => Err(reason),
+            Self::Whole(sample, schema, channel, elements) => Ok(whole(&sample, &schema, channel, elements)),
+            Self::Kept { time, value, elements, .. } => {
+                of_first(time, elements, [value; 2], Values::Double(vec![value]))
+            }
+            Self::Span { times, range, elements } => of_first(times.end, elements, range, Values::Span),
+        };
+        Live { state, sample, from, is_whole }
     }
+}
+
+/// Returns why there is no sample at or before a time, from the gaps at that time.
+fn reason_at<'a>(time: WallTime, gaps: impl IntoIterator<Item = &'a KnownGap>) -> NoSample {
+    let covers = |gap: &KnownGap| !gap.is_absence() && gap.from <= time && gap.to > time;
+    if gaps.into_iter().any(covers) { NoSample::Lost } else { NoSample::NotKept }
 }
 
 /// What is kept of the time before another one.
 enum Before {
     Sample(WallTime, f64),
-    Span(WallTime, [f64; 2]),
+    Span(Range<WallTime>, [f64; 2]),
 }
 
 /// Returns the newest sample at or before `end`, or of the shortest time before it of which there are samples their extremes.
@@ -229,13 +281,21 @@ fn before(envelope: &Envelope, end: WallTime, period_ns: i64) -> Option<Before> 
         let column_ns = look_ns.unsigned_abs();
         let [column] = &envelope.columns(&ColumnGrid { from, column_ns, count: 1 })[..] else { return None };
         if column.present > 0 {
-            return Some(Before::Span(end, [column.min, column.max]));
+            return Some(Before::Span(from..end, [column.min, column.max]));
         }
         if envelope.memory_from().is_none_or(|oldest| from <= oldest) {
             return None;
         }
         look_ns = look_ns.saturating_mul(FURTHER as i64);
     }
+}
+
+/// Returns the channel that a name denotes, and its elements in a sample: one of many if the name has brackets.
+fn channel_of(schema: &Schema, name: &str) -> Option<(usize, Range<usize>)> {
+    let element = element_of(schema, name)?;
+    let channel = (0..schema.channels.len()).find(|at| schema.channel_elements(*at).contains(&element))?;
+    let all = schema.channel_elements(channel);
+    Some((channel, if schema.channels[channel].name == name { all } else { element..element + 1 }))
 }
 
 /// Returns the values of a channel, or of some of its elements, in a whole sample.

@@ -49,8 +49,33 @@ pub struct ValueRow {
     pub index: u16,
     /// State of its stream.
     pub state: TraceState,
-    /// Its sample; `None` if none is kept.
-    pub sample: Option<ValueSample>,
+    /// Its sample, or why there is none.
+    pub sample: Result<ValueSample, NoSample>,
+}
+
+/// Reason why a row has no sample.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum NoSample {
+    /// None has come yet, or none of the past is kept and there is no archive.
+    NotKept = 0,
+    /// The archive is being asked.
+    Asked = 1,
+    /// The sample that was due was lost, and none before it is known.
+    Lost = 2,
+    /// Neither live memory nor the archive has one.
+    NotRecorded = 3,
+    /// The archive cannot be read.
+    Unreadable = 4,
+}
+
+impl NoSample {
+    fn from_code(code: u8) -> Result<Self, PageFrameError> {
+        const ALL: [NoSample; 5] =
+            [NoSample::NotKept, NoSample::Asked, NoSample::Lost, NoSample::NotRecorded, NoSample::Unreadable];
+        let unknown = || PageFrameError::Unknown { field: "no_sample", value: code.into() };
+        ALL.into_iter().find(|it| *it as u8 == code).ok_or_else(unknown)
+    }
 }
 
 /// The sample of a row.
@@ -170,7 +195,7 @@ impl ValueRow {
     /// # Errors
     /// [`PageFrameError::TooMany`], with nothing appended.
     pub fn encode(&self, bytes: &mut Vec<u8>) -> Result<(), PageFrameError> {
-        let sample = self.sample.as_ref();
+        let sample = self.sample.as_ref().ok();
         let count = sample.map_or(0, |sample| sample.values.len());
         within("values of a row", count, MAX_ROW_VALUES)?;
         let range = sample.map_or([f64::NAN; 2], |sample| sample.range);
@@ -180,7 +205,8 @@ impl ValueRow {
             row_form: sample.map_or(FORM_NONE, |sample| sample.values.form()),
             value_count: count as u8,
             lost_values: sample.map_or(0, |sample| sample.lost_values),
-            row_reserved: [0; 2],
+            no_sample: self.sample.as_ref().err().map_or(0, |reason| *reason as u8),
+            row_reserved: 0,
             elements: sample.map_or(0, |sample| sample.elements).into(),
             lost_elements: sample.map_or(0, |sample| sample.lost_elements).into(),
             sample_ns: sample.map_or(NO_TIME, |sample| sample.time.as_nanos()).into(),
@@ -196,7 +222,8 @@ impl ValueRow {
 
     fn decode(input: &mut Input<'_>) -> Result<Self, PageFrameError> {
         let head: &layout::Row = input.one("row")?;
-        known("row_reserved", u64::from(head.row_reserved != [0; 2]), head.row_reserved == [0; 2])?;
+        known("row_reserved", head.row_reserved, head.row_reserved == 0)?;
+        let reason = NoSample::from_code(head.no_sample)?;
         let count = usize::from(head.value_count);
         within("values of a row", count, MAX_ROW_VALUES)?;
         let (time, elements) = (head.sample_ns.get(), head.elements.get());
@@ -208,8 +235,9 @@ impl ValueRow {
             known("elements", elements, elements == 0)?;
             known("sample_ns", time.cast_unsigned(), time == NO_TIME)?;
             known("low", head.low.get().to_bits(), head.low.get().is_nan() && head.high.get().is_nan())?;
-            return Ok(Self { index, state, sample: None });
+            return Ok(Self { index, state, sample: Err(reason) });
         }
+        known("no_sample", head.no_sample, head.no_sample == 0)?;
         known("sample_ns", time.cast_unsigned(), time != NO_TIME)?;
         known("value_count", head.value_count, count <= elements as usize)?;
         let sample = ValueSample {
@@ -220,7 +248,7 @@ impl ValueRow {
             range: [head.low.get(), head.high.get()],
             values: Values::decode(input, head.row_form, count)?,
         };
-        Ok(Self { index, state, sample: Some(sample) })
+        Ok(Self { index, state, sample: Ok(sample) })
     }
 }
 
@@ -288,7 +316,7 @@ mod tests {
     }
 
     fn row(index: u16, sample: ValueSample) -> ValueRow {
-        ValueRow { index, state: TraceState::Ok, sample: Some(sample) }
+        ValueRow { index, state: TraceState::Ok, sample: Ok(sample) }
     }
 
     /// The first frame of a table that follows: a row of each form, the last of an unknown channel.
@@ -304,15 +332,20 @@ mod tests {
             row(4, sample(2, [0.0, 1.0], Values::Bool(vec![true, false]))),
             row(5, sample(1, [5.0, 5.0], Values::Complex(vec![[3.0, -4.0]]))),
             row(6, partial),
-            ValueRow { index: 7, state: TraceState::Unknown, sample: None },
+            ValueRow { index: 7, state: TraceState::Unknown, sample: Err(NoSample::NotKept) },
         ];
         ValuesFrame { frame: 41, view: 7, live: true, whole: true, now: NOON, dropped_frames: 3, rows }
     }
 
-    /// A table of the past, of which one row has changed: only extremes are kept of that time, and the stream has ended.
+    /// A table of the past, of which three rows have changed: of one that has ended only extremes are kept, of one the
+    /// archive is being asked, and of one there is nothing in it.
     fn held() -> ValuesFrame {
         let span = sample(1, [-1.5, 2.5], Values::Span);
-        let rows = vec![ValueRow { index: 2, state: TraceState::Ended, sample: Some(span) }];
+        let rows = vec![
+            ValueRow { index: 2, state: TraceState::Ended, sample: Ok(span) },
+            ValueRow { index: 3, state: TraceState::Ok, sample: Err(NoSample::Asked) },
+            ValueRow { index: 4, state: TraceState::Stale, sample: Err(NoSample::NotRecorded) },
+        ];
         ValuesFrame { frame: 42, live: false, whole: false, rows, ..rows_head() }
     }
 
@@ -351,7 +384,8 @@ mod tests {
             (34, "state"),
             (35, "row_form"),
             (37, "lost_values"),
-            (38, "row_reserved"),
+            (38, "no_sample"),
+            (39, "row_reserved"),
             (44, "lost_elements"),
         ] {
             assert!(refused(&rows(), place, 0x7e).contains(&format!("`{field}`")), "{field}");
@@ -360,6 +394,10 @@ mod tests {
         assert!(refused(&rows(), 36, 2).contains("`value_count`"), "more values than elements");
         assert!(refused(&held(), 36, 1).contains("`value_count`"), "a span has none");
         assert!(refused(&held(), 35, 0).contains("`elements`"));
+        assert!(
+            refused(&held(), 38, 1).contains("`no_sample`"),
+            "a row with a sample has no reason for none"
+        );
         // The two values of the fifth row, behind four rows of one value each.
         let second = 32 + 4 * 48 + 40 + 8;
         assert!(refused(&rows(), second, 2).contains("`value`"));

@@ -2,7 +2,8 @@
 
 use super::*;
 use crate::history::History;
-use crate::scene::{self, SECOND};
+use crate::scene::{self, Archived, SECOND};
+use crate::stored::StoreFailure;
 use crate::viewer::PageMessage;
 use sample::{Block, Channel, SampleBuffer};
 use tallycast::StreamInfo;
@@ -71,6 +72,15 @@ impl Scene {
         let frame = ValuesFrame::decode(&bytes).unwrap();
         self.say(&format!(r#"{{"type":"shown","frame":{}}}"#, frame.frame)).unwrap();
         Some(frame)
+    }
+
+    /// Asks the archive what the viewer wants to know; returns the number of questions.
+    fn ask_store(&mut self, store: &Archived) -> usize {
+        let questions = self.viewer.sample_questions(Scenery { history: &self.history, now: self.now });
+        let answers: Vec<_> = questions.into_iter().map(|it| it.answer(store)).collect();
+        let count = answers.len();
+        self.viewer.took_samples(answers);
+        count
     }
 
     /// The samples of the rows of the next frame.
@@ -206,7 +216,8 @@ fn a_silent_stream_is_told_once_and_an_unknown_channel_has_no_sample() {
     let states = |frame: &ValuesFrame| frame.rows.iter().map(|row| row.state).collect::<Vec<_>>();
     let frame = scene.frame().unwrap();
     assert_eq!(states(&frame), [TraceState::Ok, TraceState::Unknown, TraceState::Unknown]);
-    assert!(frame.rows[1].sample.is_none() && frame.rows[2].sample.is_none());
+    assert_eq!(frame.rows[1].sample, Err(NoSample::NotKept));
+    assert_eq!(frame.rows[2].sample, Err(NoSample::NotKept));
     let mut told = Vec::new();
     for _ in 0..100 {
         scene.pass();
@@ -214,7 +225,7 @@ fn a_silent_stream_is_told_once_and_an_unknown_channel_has_no_sample() {
     }
     assert_eq!(told.len(), 1);
     assert_eq!((states(&told[0]), told[0].rows[0].index), (vec![TraceState::Stale], 0));
-    assert!(told[0].rows[0].sample.is_some(), "its last value is kept");
+    assert!(told[0].rows[0].sample.is_ok(), "its last value is kept");
 }
 
 #[test]
@@ -249,7 +260,7 @@ fn in_the_past_a_row_has_the_newest_sample_before_or_the_extremes_that_are_kept(
         "{:?}",
         old.range
     );
-    assert!(at(time(0).offset(-1)).is_none());
+    assert_eq!(at(time(0).offset(-1)), Err(NoSample::NotKept));
 }
 
 #[test]
@@ -275,4 +286,193 @@ fn a_view_that_becomes_a_table_keeps_its_credit_and_its_number() {
     assert_eq!(scene.viewer.streams().count(), 1);
     scene.say(r#"{"type":"close","view":1}"#).unwrap();
     assert!(!scene.viewer.watches());
+}
+
+/// A random stream of three channels of this dtype, of which live memory has the samples from `live_from` on and the
+/// archive some of all.
+fn recorded(random: &mut Random, dtype: Dtype, live_from: u64, count: u64) -> (Stream, Scene, Archived) {
+    let channels = ["x", "y", "z"].map(|name| Channel::new(name, "V"));
+    let channels = channels.into_iter().zip([1, 6, 1]).map(|(channel, elements)| match elements {
+        1 => channel,
+        many => channel.with_shape([many]),
+    });
+    let mut stream = Stream::new("lab/x", dtype, channels.collect());
+    let (mut scene, mut archived) = (Scene::new(&[&stream]), Archived::default());
+    while stream.next_index < count {
+        let size = stream.info.schema.sample_bytes();
+        let bytes: Vec<u8> = (0..size).map(|_| random.below(120) as u8).collect();
+        let block = stream.block(&bytes);
+        if block.first_index >= live_from {
+            scene.take(&block);
+        }
+        if random.chance(0.7) {
+            archived.blocks.push(block);
+        }
+    }
+    (stream, scene, archived)
+}
+
+/// Returns the newest of some blocks at or before a time, as a table has it.
+fn newest_of<'a>(
+    blocks: impl IntoIterator<Item = &'a Block>,
+    name: &str,
+    end: WallTime,
+) -> Option<ValueSample> {
+    let block = blocks.into_iter().filter(|block| block.t0 <= end).max_by_key(|block| block.t0)?;
+    let (channel, elements) = channel_of(&block.schema, name).unwrap();
+    Some(whole(&NewestSample::of(block), &block.schema, channel, elements))
+}
+
+#[test]
+fn in_the_past_a_row_has_the_sample_of_the_archive_unless_live_memory_has_a_newer_one() {
+    for seed in 0..60 {
+        let mut random = Random::new(seed);
+        let dtype = [Dtype::F8, Dtype::F4, Dtype::I16, Dtype::C8, Dtype::Bool][random.below(5) as usize];
+        let live_from = random.below(300);
+        let (stream, mut scene, archived) = recorded(&mut random, dtype, live_from, 300);
+        let names = ["x", "y", "y[4]", "z"];
+        for _ in 0..20 {
+            // Half a period more or less, from before the first to behind the last.
+            let tenths = random.below(6_200) as i64 - 100;
+            let end = scene::time_of(&stream.info, 0).offset(tenths * SECOND / 200);
+            scene.ask(&names.map(|name| ("lab/x", name)), Some(end.as_nanos()));
+            scene.pass();
+            scene.now.steady += Duration::from_secs(1);
+            scene.now.wall = end.offset(100 * SECOND);
+            let asked = scene.ask_store(&archived);
+            let rows = scene.frame().unwrap().rows;
+            assert_eq!(rows.len(), names.len());
+            for (row, name) in rows.iter().zip(names) {
+                let stored = newest_of(&archived.blocks, name, end);
+                let newest = (0..300).rev().find(|at| scene::time_of(&stream.info, *at) <= end);
+                // An element is kept from the first request on, and the newest sample whole.
+                let is_kept = |at: &u64| *at >= live_from && (name != "y[4]" || *at == 299);
+                let live = newest.filter(is_kept).map(|at| scene::time_of(&stream.info, at));
+                match (&row.sample, stored, live) {
+                    (Ok(shown), Some(stored), live) if live.is_none_or(|live| live <= stored.time) => {
+                        assert_eq!(*shown, stored, "seed {seed} {dtype:?} {name}");
+                    }
+                    (Ok(shown), _, Some(live)) => {
+                        assert_eq!(shown.time, live, "seed {seed} {dtype:?} {name}")
+                    }
+                    (Err(reason), None, None) => assert_eq!(*reason, NoSample::NotRecorded, "seed {seed}"),
+                    other => panic!("seed {seed} {dtype:?} {name}: {other:?}"),
+                }
+            }
+            assert!(asked <= 1, "one question for all channels of a stream");
+        }
+    }
+}
+
+#[test]
+fn a_row_without_a_sample_says_why() {
+    let mut stream = Stream::new("lab/x", Dtype::F8, vec![Channel::new("x", "V")]);
+    let mut scene = Scene::new(&[&stream]);
+    stream.next_index = 100;
+    scene.take(&stream.block(&1.0_f64.to_le_bytes()));
+    let end = scene::time_of(&stream.info, 50);
+    let reason = |scene: &mut Scene| scene.frame().unwrap().rows.remove(0).sample.unwrap_err();
+    scene.ask(&[("lab/x", "x")], Some(end.as_nanos()));
+    assert_eq!(reason(&mut scene), NoSample::NotKept, "there is no archive");
+    let unreadable = Some(StoreFailure::Unreadable("no disk".to_owned()));
+    let lost = scene::gap(&stream.info, 1, 40..60, ledger::StageCounts::of(ledger::Stage::Network, 20));
+    let absence = KnownGap { kind: tallycast::GapKind::ReaderAbsent, ..KnownGap::from(&lost) };
+    for (archived, said) in [
+        (Archived { gaps: vec![KnownGap::from(&lost)], ..Archived::default() }, NoSample::Lost),
+        (Archived { failure: unreadable, ..Archived::default() }, NoSample::Unreadable),
+        (Archived { gaps: vec![absence], ..Archived::default() }, NoSample::NotRecorded),
+    ] {
+        scene.now.steady += Duration::from_secs(1);
+        scene.ask(&[("lab/x", "x")], Some(end.as_nanos() + 1));
+        scene.ask(&[("lab/x", "x")], Some(end.as_nanos()));
+        let questions = scene.viewer.sample_questions(Scenery { history: &scene.history, now: scene.now });
+        assert_eq!(reason(&mut scene), NoSample::Asked);
+        let answers: Vec<_> = questions.into_iter().map(|it| it.answer(&archived)).collect();
+        scene.viewer.took_samples(answers);
+        scene.pass();
+        assert_eq!(reason(&mut scene), said);
+    }
+    // What live memory knows to be lost is said also if no archive has it.
+    scene.history.gap(&lost, scene.now);
+    scene.pass();
+    assert_eq!(reason(&mut scene), NoSample::Lost);
+}
+
+#[test]
+fn a_table_that_follows_asks_no_archive_and_a_recording_of_a_stream_that_is_gone_is_shown() {
+    let mut stream = Stream::new("lab/x", Dtype::I64, vec![Channel::new("x", "V")]);
+    let mut scene = Scene::new(&[]);
+    let archived = Archived { blocks: vec![stream.block(&i64::MAX.to_le_bytes())], ..Archived::default() };
+    scene.ask(&[("lab/x", "x")], None);
+    assert_eq!(scene.ask_store(&archived), 0);
+    assert_eq!(scene.frame().unwrap().rows[0].sample, Err(NoSample::NotKept));
+    let end = scene::time_of(&stream.info, 7_000_000).as_nanos();
+    scene.ask(&[("lab/x", "x"), ("lab/x", "y")], Some(end));
+    scene.now.wall = WallTime::from_nanos(end + 60 * SECOND);
+    assert_eq!(scene.ask_store(&archived), 1);
+    scene.pass();
+    let rows = scene.frame().unwrap().rows;
+    let sample = rows[0].sample.as_ref().unwrap();
+    assert_eq!((rows[0].state, &sample.values), (TraceState::Ended, &Values::Signed(vec![i64::MAX])));
+    assert_eq!((rows[1].state, &rows[1].sample), (TraceState::Unknown, &Err(NoSample::NotRecorded)));
+}
+
+#[test]
+fn what_a_recorder_may_not_have_written_yet_is_asked_for_again_and_nothing_else() {
+    let mut stream = Stream::new("lab/x", Dtype::F8, vec![Channel::new("x", "V")]);
+    let mut scene = Scene::new(&[]);
+    let mut archived = Archived { blocks: vec![stream.block(&1.0_f64.to_le_bytes())], ..Archived::default() };
+    let end = scene::time_of(&stream.info, 1);
+    scene.now.wall = end.offset(SECOND);
+    scene.ask(&[("lab/x", "x")], Some(end.as_nanos()));
+    let value = |scene: &mut Scene| scene.frame().map(|frame| frame.rows[0].sample.clone().unwrap().values);
+    scene.ask_store(&archived);
+    assert_eq!(value(&mut scene), Some(Values::Double(vec![1.0])));
+    archived.blocks.push(stream.block(&2.0_f64.to_le_bytes()));
+    for _ in 0..300 {
+        scene.pass();
+        scene.ask_store(&archived);
+    }
+    assert_eq!(archived.asked(), 2);
+    assert_eq!(value(&mut scene), Some(Values::Double(vec![2.0])));
+    // The same time with one more row: the answers stay, and the new row alone is asked for.
+    scene.ask(&[("lab/y", "x"), ("lab/x", "x")], Some(end.as_nanos()));
+    scene.pass();
+    assert_eq!(scene.ask_store(&archived), 1);
+    let rows = scene.frame().unwrap().rows;
+    assert_eq!((rows.len(), rows[0].sample.is_err(), rows[1].sample.is_ok()), (2, true, true));
+    // An answer for another time is of no use, and does not keep the table from asking.
+    let questions = |scene: &mut Scene| {
+        scene.now.steady += Duration::from_secs(1);
+        scene.viewer.sample_questions(Scenery { history: &scene.history, now: scene.now })
+    };
+    scene.ask(&[("lab/x", "x")], Some(end.as_nanos() - 1));
+    let before = questions(&mut scene);
+    scene.ask(&[("lab/x", "x")], Some(end.as_nanos() - 2));
+    assert!(questions(&mut scene).is_empty(), "one question at a time");
+    scene.viewer.took_samples(before.into_iter().map(|it| it.answer(&archived)).collect());
+    let frame = scene.frame().unwrap();
+    assert_eq!(frame.rows[0].sample, Err(NoSample::NotKept));
+    assert_eq!(scene.ask_store(&archived), 1);
+    scene.pass();
+    assert_eq!(value(&mut scene), Some(Values::Double(vec![1.0])));
+}
+
+#[test]
+fn where_live_memory_has_extremes_the_archive_has_the_sample() {
+    let mut stream = Stream::new("lab/x", Dtype::F8, vec![Channel::new("x", "V")]);
+    let (mut scene, mut archived) = (Scene::new(&[&stream]), Archived::default());
+    for index in 0..20_000 {
+        let block = stream.block(&f64::from(index).to_le_bytes());
+        scene.take(&block);
+        archived.blocks.extend((900..=1_000).contains(&index).then_some(block));
+    }
+    for (at, has) in [(1_000, Some(1_000.0)), (1_400, None)] {
+        scene.ask(&[("lab/x", "x")], Some(scene::time_of(&stream.info, at).as_nanos()));
+        scene.now.steady += Duration::from_secs(1);
+        assert_eq!(scene.ask_store(&archived), 1);
+        let shown = scene.samples().remove(0).values;
+        // Live memory knows that there are newer ones than the newest of the archive.
+        assert_eq!(shown, has.map_or(Values::Span, |value| Values::Double(vec![value])), "{at}");
+    }
 }

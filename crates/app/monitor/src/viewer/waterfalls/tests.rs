@@ -2,13 +2,11 @@
 
 use super::*;
 use crate::clock::Moment;
-use crate::gap_map::KnownGap;
 use crate::history::History;
-use crate::scene::{self, SECOND};
-use crate::stored::{HistoryStore, StoreFailure, StoredRequest, StoredSamples, StoredSpan};
+use crate::scene::{self, Archived, SECOND};
+use crate::stored::StoreFailure;
 use crate::viewer::{PageMessage, Renditions};
-use sample::{Block, SampleBuffer, StreamName};
-use std::sync::Mutex;
+use sample::{Block, SampleBuffer};
 use std::time::Duration;
 use tallycast::{Channel, Dtype, Schema, StreamInfo};
 use units::Random;
@@ -129,34 +127,6 @@ fn request(columns: u32, span_ns: i64, end: Option<i64>) -> String {
     format!(
         r#"{{"type":"waterfall","view":1,"stream":"lab/x","channel":"x","columns":{columns},"bins":100,"span_ns":{span_ns},"end_ns":{end}}}"#
     )
-}
-
-/// An archive of blocks.
-#[derive(Default)]
-struct Archived {
-    blocks: Vec<Block>,
-    asked: Mutex<u32>,
-}
-
-impl HistoryStore for Archived {
-    fn span(&self, _: &StoredRequest<'_>) -> Result<Option<StoredSpan>, StoreFailure> {
-        Ok(None)
-    }
-
-    fn samples(&self, asked: &StoredSamples<'_>, take: &mut dyn FnMut(&Block)) -> Result<bool, StoreFailure> {
-        *self.asked.lock().unwrap() += 1;
-        let within = self.blocks.iter().filter(|block| asked.range.contains(&block.t0));
-        let samples = within.clone().count() as u64;
-        if samples > asked.limit {
-            return Err(StoreFailure::TooLong { samples, limit: asked.limit });
-        }
-        within.for_each(take);
-        Ok(true)
-    }
-
-    fn gaps(&self, _: &StreamName, _: Range<WallTime>) -> Result<Option<Vec<KnownGap>>, StoreFailure> {
-        Ok(None)
-    }
 }
 
 #[test]
@@ -286,7 +256,7 @@ fn what_live_memory_does_not_reach_comes_from_the_archive() {
             assert!(!frame.anew);
             scene.check(&frame, seed);
         }
-        assert!(*archived.asked.lock().unwrap() <= 50, "not asked again for ever");
+        assert!(archived.asked() <= 50, "not asked again for ever");
     }
 }
 
@@ -417,8 +387,8 @@ fn a_picture_that_live_memory_does_not_have_comes_from_the_archive() {
     }
     scene.say(&ask(scene::time_of(&scene.info, 0).as_nanos() - 1)).unwrap();
     assert_eq!(picture(&mut scene), None);
-    let before = *archived.asked.lock().unwrap();
+    let before = archived.asked();
     scene.now.steady += Duration::from_secs(1);
     assert_eq!(scene.ask(&archived), 0, "asked once");
-    assert_eq!(*archived.asked.lock().unwrap(), before);
+    assert_eq!(archived.asked(), before);
 }
