@@ -25,4 +25,4 @@ pub use schema::{
     MAX_CHANNELS, MAX_ELEMENTS_PER_SAMPLE, MAX_NAME_BYTES, OWN_TIMES, PRIORITY_LABEL, TIMES_LABEL,
 };
 pub use selection::Selection;
-pub use waterfall::{BinReader, Waterfall, WaterfallColumn, WaterfallConfig, narrowest_column};
+pub use waterfall::{BinReader, StreamPlace, Waterfall, WaterfallColumn, WaterfallConfig, narrowest_column};

@@ -48,15 +48,29 @@ impl Default for WaterfallConfig {
     }
 }
 
+/// A place in a stream: samples from this one on are behind it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct StreamPlace {
+    /// Epoch of the sample.
+    pub epoch: Epoch,
+    /// Index of the sample; `u64::MAX` if only the time is known.
+    pub index: u64,
+    /// Time of the sample.
+    pub time: WallTime,
+}
+
 /// The live memory of a vector channel, or of one matrix of a sample: columns of several widths.
 #[derive(Clone, Debug)]
 pub struct Waterfall {
     reader: BinReader,
     /// From narrow to wide.
     levels: Vec<Columns>,
-    /// Index behind the last sample taken.
-    next: Option<(Epoch, u64)>,
-    first: Option<WallTime>,
+    /// The place behind the last sample taken.
+    next: Option<StreamPlace>,
+    first: Option<StreamPlace>,
+    /// The place behind which it takes no sample.
+    end: Option<StreamPlace>,
+    rate: SampleRate,
     has_own_times: bool,
     scratch: Vec<f32>,
 }
@@ -96,8 +110,23 @@ impl Waterfall {
     }
 
     fn with_levels(schema: &Schema, reader: BinReader, levels: Vec<Columns>) -> Self {
-        let has_own_times = schema.has_own_times();
-        Self { reader, levels, next: None, first: None, has_own_times, scratch: Vec::new() }
+        let (has_own_times, rate) = (schema.has_own_times(), schema.rate);
+        let (next, first, end) = (None, None, None);
+        Self { reader, levels, next, first, end, rate, has_own_times, scratch: Vec::new() }
+    }
+
+    /// Takes no sample from this place on.
+    #[must_use]
+    pub const fn up_to(mut self, end: Option<StreamPlace>) -> Self {
+        self.end = end;
+        self
+    }
+
+    /// Counts the samples that never arrived between the last one and the end: the stream goes on there.
+    pub fn finish(&mut self) {
+        if let Some(end) = self.end {
+            self.miss_before(&end);
+        }
     }
 
     /// Returns the bins of its columns.
@@ -114,36 +143,53 @@ impl Waterfall {
     /// # Panics
     /// If the block has another schema than this was made for.
     pub fn push(&mut self, block: &Block) {
-        let seen = self.next.filter(|(epoch, _)| *epoch == block.epoch).map(|(_, next)| next);
-        if let Some(next) = seen.filter(|next| *next < block.first_index && !self.has_own_times) {
-            self.miss(block, next..block.first_index);
+        let place = |index: u64| StreamPlace { epoch: block.epoch, index, time: block.time_of(index) };
+        let is_behind = |end: StreamPlace, place: &StreamPlace| {
+            let is_later = place.epoch == end.epoch && place.index >= end.index;
+            is_later || place.time >= end.time
+        };
+        let end = self.end;
+        let is_wanted = |place: &StreamPlace| !end.is_some_and(|end| is_behind(end, place));
+        let first = self.next_in(block.epoch).unwrap_or(0).max(block.first_index);
+        let mut places = (first..block.next_index()).map(place).take_while(is_wanted).peekable();
+        if places.peek().is_some() {
+            self.miss_before(&place(block.first_index));
         }
-        let first = seen.unwrap_or(0).max(block.first_index);
-        for index in first..block.next_index() {
-            let time = block.time_of(index);
-            let present = self.reader.read(block, index - block.first_index, &mut self.scratch);
+        for place in places {
+            let present = self.reader.read(block, place.index - block.first_index, &mut self.scratch);
             for level in &mut self.levels {
-                let number = level.number_of(time);
+                let number = level.number_of(place.time);
                 level.add(number, present.then_some(self.scratch.as_slice()), 1);
             }
-            self.first.get_or_insert(time);
-        }
-        if block.next_index() > first {
-            self.next = Some((block.epoch, block.next_index()));
+            self.first.get_or_insert(place);
+            let index = place.index + 1;
+            self.next = Some(StreamPlace { index, time: block.time_of(index), ..place });
         }
     }
 
-    /// Counts samples that never arrived in their columns, as far back as columns are kept.
-    fn miss(&mut self, block: &Block, indices: Range<u64>) {
-        let index_of = |time: WallTime| index_at(block.schema.rate, block.first_index, block.t0, time);
+    /// Returns the index behind the last sample taken, if that was of this epoch.
+    fn next_in(&self, epoch: Epoch) -> Option<u64> {
+        self.next.filter(|next| next.epoch == epoch).map(|next| next.index)
+    }
+
+    /// Counts samples between the last one and a later one, which never arrived, in their columns, as far back as columns
+    /// are kept.
+    fn miss_before(&mut self, later: &StreamPlace) {
+        let next = self.next_in(later.epoch).filter(|_| !self.has_own_times);
+        let Some(indices) = next.map(|next| next..later.index).filter(|missing| !missing.is_empty()) else {
+            return;
+        };
+        let rate = self.rate;
+        let index_of = |time: WallTime| index_at(rate, later.index, later.time, time);
+        let time_of = |index: u64| rate.time_of(index, later.index, later.time);
         for level in &mut self.levels {
-            let last = level.number_of(block.time_of(indices.end - 1));
+            let last = level.number_of(time_of(indices.end - 1));
             // Narrow columns have one sample each, wide ones are next to each other: the last ones of either are kept.
             let newest = indices.end.saturating_sub(level.most() as u64).max(indices.start);
-            let first = level.number_of(block.time_of(newest)).min(level.earliest_beside(last));
+            let first = level.number_of(time_of(newest)).min(level.earliest_beside(last));
             let mut index = index_of(level.edge(first.max(level.first()))).max(indices.start);
             while index < indices.end {
-                let number = level.number_of(block.time_of(index));
+                let number = level.number_of(time_of(index));
                 let end = index_of(level.edge(number + 1)).clamp(index + 1, indices.end);
                 level.add(number, None, end - index);
                 index = end;
@@ -162,11 +208,20 @@ impl Waterfall {
         own.or_else(|| wider().map(Columns::width_ns)).unwrap_or(widest)
     }
 
-    /// Returns the time from which columns of this width are known; `None` before the first sample.
+    /// Returns the place from which columns of this width are known; `None` before the first sample.
     #[must_use]
-    pub fn known_from(&self, width_ns: u64) -> Option<WallTime> {
-        let first = self.first?;
-        Some(self.level(width_ns)?.forgotten_before().map_or(first, |before| before.max(first)))
+    pub fn known_from(&self, width_ns: u64) -> Option<StreamPlace> {
+        let (first, next) = (self.first?, self.next?);
+        let forgotten = self.level(width_ns)?.forgotten_before().filter(|before| *before > first.time);
+        Some(match forgotten {
+            None => first,
+            // Which event is the first from then on is not known.
+            Some(time) if self.has_own_times => StreamPlace { index: u64::MAX, time, ..next },
+            Some(before) => {
+                let index = index_at(self.rate, next.index, next.time, before);
+                StreamPlace { index, time: self.rate.time_of(index, next.index, next.time), ..next }
+            }
+        })
     }
 
     /// Returns the columns `numbers` of this width in which a sample was due, each with `merged` bins of the reader as

@@ -9,7 +9,7 @@ use units::WallTime;
 
 use super::pictures::{PictureView, Source, StoredSample};
 use super::values::{StoredRow, TableView, ValuesQuestion};
-use super::waterfalls::{FallGrid, FallSeries, FallStore, WaterfallView};
+use super::waterfalls::{FallSeries, FallStore, FallStretch, WaterfallView};
 use super::{Scenery, View, Viewer};
 use crate::memory::pictures::WholeSample;
 use crate::stored::{HistoryStore, StoreFailure, StoredSamples};
@@ -41,7 +41,7 @@ enum About {
 struct ColumnsQuestion {
     channel: String,
     plane: Vec<u32>,
-    grid: FallGrid,
+    stretch: FallStretch,
     asked: WallTime,
     limit: u64,
     series: Arc<FallSeries>,
@@ -102,14 +102,14 @@ impl StoredSample {
 
 impl ColumnsQuestion {
     fn answer(&self, store: &dyn HistoryStore, stream: &StreamName) -> Result<FallStore, StoreFailure> {
-        let Self { grid, asked, .. } = self;
-        let range = grid.edge(grid.numbers.start)..grid.edge(grid.numbers.end);
+        let FallStretch { grid, .. } = &self.stretch;
+        let range = grid.edge(grid.numbers.start)..self.stretch.end();
         let asked_for = StoredSamples { stream, range, limit: self.limit };
         let columns = self.columns(store, &asked_for)?;
         let (reader, columns) = columns.map_or((None, Vec::new()), |(of, plane)| {
             (Some((*of.reader(), plane)), of.columns(grid.width_ns, grid.numbers.clone(), 1))
         });
-        Ok(FallStore { grid: grid.clone(), asked: *asked, reader, columns })
+        Ok(FallStore { stretch: self.stretch.clone(), asked: self.asked, reader, columns })
     }
 
     fn columns(
@@ -117,7 +117,7 @@ impl ColumnsQuestion {
         store: &dyn HistoryStore,
         asked: &StoredSamples<'_>,
     ) -> Result<Option<(Waterfall, Plane)>, StoreFailure> {
-        let grid = &self.grid;
+        let FallStretch { grid, border } = &self.stretch;
         let mut found: Option<(Arc<sample::Schema>, Waterfall, Plane)> = None;
         let mut take = |block: &Block| {
             // Of recordings with other shapes, the last ones are shown.
@@ -128,14 +128,17 @@ impl ColumnsQuestion {
                 let reader = BinReader::new(&block.schema, channel, plane.number, bins);
                 let columns: Range<i64> = grid.numbers.clone();
                 let waterfall = Waterfall::of_stretch(&block.schema, reader, grid.width_ns, columns);
-                found = Some((Arc::clone(&block.schema), waterfall, plane));
+                found = Some((Arc::clone(&block.schema), waterfall.up_to(*border), plane));
             }
             if let Some((_, waterfall, _)) = &mut found {
                 waterfall.push(block);
             }
         };
         store.samples(asked, &mut take)?;
-        Ok(found.map(|(_, waterfall, plane)| (waterfall, plane)))
+        Ok(found.map(|(_, mut waterfall, plane)| {
+            waterfall.finish();
+            (waterfall, plane)
+        }))
     }
 }
 
@@ -187,9 +190,10 @@ impl Viewer {
                     view.answered(&stream, &question, rows);
                 }
                 (About::Columns(question), view) => {
-                    let ColumnsQuestion { channel, plane, grid, asked, series, .. } = question;
+                    let ColumnsQuestion { channel, plane, stretch, asked, series, .. } = question;
                     // One that could not be read is not asked for again and again.
-                    let none = failure.map(|_| FallStore { grid, asked, reader: None, columns: Vec::new() });
+                    let none =
+                        failure.map(|_| FallStore { stretch, asked, reader: None, columns: Vec::new() });
                     let stored = match found {
                         Found::Columns(stored) => Some(stored),
                         Found::Nothing | Found::Sample(_) | Found::Values(_) => none,
@@ -227,14 +231,14 @@ impl PictureView {
 
 impl WaterfallView {
     fn question(&self, scenery: Scenery<'_>) -> Option<(String, About)> {
-        let grid = self.needs_store(scenery)?;
+        let stretch = self.needs_store(scenery)?;
         let slot = scenery.history.stream(&self.request.stream);
         let of = |elements: u32| MAX_ELEMENTS / u64::from(elements.max(1));
         let limit = slot.map_or(MAX_SAMPLES, |it| of(it.memory().info.schema.elements_per_sample()));
         let question = ColumnsQuestion {
             channel: self.request.channel.clone(),
             plane: self.request.plane.clone(),
-            grid,
+            stretch,
             asked: scenery.now.wall,
             limit,
             series: Arc::clone(&self.series),

@@ -8,10 +8,11 @@
 mod series;
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::ops::Range;
 use std::sync::Arc;
 
-use sample::{BinReader, Plane, WaterfallColumn, narrowest_column};
+use sample::{BinReader, Plane, StreamPlace, WaterfallColumn, narrowest_column};
 use serde::Deserialize;
 use units::WallTime;
 use wire::{FrameAddress, MAX_PAGE_COLUMNS, MAX_WATERFALL_VALUES, TraceState, WaterfallFrame};
@@ -62,6 +63,37 @@ impl FallGrid {
     /// Returns the time at which a column begins.
     pub(crate) fn edge(&self, number: i64) -> WallTime {
         WallTime::from_nanos(number.saturating_mul(i64::try_from(self.width_ns).unwrap_or(i64::MAX)))
+    }
+}
+
+/// Columns that the store is asked for, up to the place from which live memory has them.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct FallStretch {
+    pub(crate) grid: FallGrid,
+    /// Where live memory begins, if that is in the last column or at its end.
+    pub(crate) border: Option<StreamPlace>,
+}
+
+impl FallStretch {
+    /// Returns the part of some columns before a place; `None` if there is none.
+    fn before(border: Option<StreamPlace>, mut grid: FallGrid) -> Option<Self> {
+        let width = i64::try_from(grid.width_ns).unwrap_or(i64::MAX);
+        let border = border.filter(|border| border.time <= grid.edge(grid.numbers.end));
+        if let Some(border) = border {
+            grid.numbers.end = border.time.as_nanos().saturating_sub(1).div_euclid(width) + 1;
+        }
+        (grid.numbers.start < grid.numbers.end).then_some(Self { grid, border })
+    }
+
+    /// Returns the time up to which it goes.
+    pub(crate) fn end(&self) -> WallTime {
+        self.border.map_or_else(|| self.grid.edge(self.grid.numbers.end), |border| border.time)
+    }
+
+    /// Returns the number of the column of which live memory has the later samples.
+    fn shared(&self) -> Option<i64> {
+        let last = self.grid.numbers.end - 1;
+        (self.end() < self.grid.edge(last + 1)).then_some(last)
     }
 }
 
@@ -254,7 +286,8 @@ impl WaterfallView {
         let asked = asked.max(narrowest_column(schema.rate));
         let stored = stored.filter(|stored| stored.reader.is_some_and(|(of, _)| of == reader));
         // What live memory has only in wider columns is the store's, if it has any of it.
-        let has_older = |stored: &FallStore| stored.grid.width_ns == asked && !stored.columns.is_empty();
+        let has_older =
+            |stored: &FallStore| stored.stretch.grid.width_ns == asked && !stored.columns.is_empty();
         let width_ns = if stored.is_some_and(has_older) {
             asked
         } else {
@@ -267,7 +300,7 @@ impl WaterfallView {
         Some(series::Drawing {
             state: None,
             lineage: kept.number,
-            live_memory_from: kept.waterfall.known_from(width_ns),
+            live_memory_from: kept.waterfall.known_from(width_ns).map(|place| place.time),
             is_short: kept.is_short,
             plane,
             reader,
@@ -282,7 +315,7 @@ impl WaterfallView {
     fn archived(&self, window: &Range<WallTime>, stored: &FallStore) -> Option<series::Drawing> {
         let (reader, plane) = stored.reader?;
         let merged = self.merged(&reader);
-        let grid = FallGrid::of(stored.grid.width_ns, window);
+        let grid = FallGrid::of(stored.stretch.grid.width_ns, window);
         Some(series::Drawing {
             // The publisher is gone, its recording is not.
             state: Some(TraceState::Ended),
@@ -318,12 +351,13 @@ impl WaterfallView {
         width_ns
     }
 
-    /// Returns the columns to ask the store for: those behind live memory that it was not asked for yet, or that it may
-    /// have written since.
-    pub(super) fn needs_store(&self, scenery: Scenery<'_>) -> Option<FallGrid> {
+    /// Returns what to ask the store for: the columns behind live memory that it was not asked for yet, or that it may have
+    /// written since.
+    pub(super) fn needs_store(&self, scenery: Scenery<'_>) -> Option<FallStretch> {
         let slot = scenery.history.stream(&self.request.stream);
         let window = self.request.window(self.end(slot.as_ref(), scenery));
         let mut grid = FallGrid::of(self.request.width_ns(self.further()), &window);
+        let mut border = None;
         if let Some(slot) = &slot {
             let mut memory = slot.memory();
             let schema = Arc::clone(&memory.info.schema);
@@ -332,26 +366,18 @@ impl WaterfallView {
             let kept = memory.waterfalls.ask(channel, plane.number, scenery.now);
             let asked = self.fitting(kept.waterfall.reader(), grid.width_ns, &window);
             grid = FallGrid::of(asked.max(narrowest_column(schema.rate)), &window);
-            if let Some(from) = kept.waterfall.known_from(grid.width_ns) {
-                let width = i64::try_from(grid.width_ns).unwrap_or(i64::MAX);
-                grid.numbers.end = grid.numbers.end.min(from.as_nanos().div_euclid(width) + 1);
-                if grid.edge(grid.numbers.start) >= from {
-                    return None;
-                }
-            }
+            border = kept.waterfall.known_from(grid.width_ns);
         }
-        if grid.numbers.is_empty() {
-            return None;
-        }
+        let stretch = FallStretch::before(border, grid)?;
         let (_, stored) = self.series.stored();
         let covered = |stored: &FallStore| {
-            let of = &stored.grid;
-            let all = of.numbers.start <= grid.numbers.start && of.numbers.end >= grid.numbers.end;
+            let of = &stored.stretch;
+            let all = of.grid.numbers.start <= stretch.grid.numbers.start && of.end() == stretch.end();
             // Younger data may not have been acknowledged when the store was asked.
-            let acknowledged = stored.asked.nanos_since(grid.edge(grid.numbers.end)) >= ACKNOWLEDGED_NS;
-            of.width_ns == grid.width_ns && all && acknowledged
+            let acknowledged = stored.asked.nanos_since(stretch.end()) >= ACKNOWLEDGED_NS;
+            of.grid.width_ns == stretch.grid.width_ns && all && acknowledged
         };
-        (!stored.as_deref().is_some_and(covered)).then_some(grid)
+        (!stored.as_deref().is_some_and(covered)).then_some(stretch)
     }
 
     /// Records the end of the part shown.
@@ -380,21 +406,26 @@ impl WaterfallView {
     }
 }
 
-/// Returns the columns of live memory, those completed of which the store has more samples.
+/// Returns the columns of live memory and of the store, each with all samples that either has.
 fn completed(
     live: Vec<WaterfallColumn>,
     stored: Option<&FallStore>,
     grid: &FallGrid,
     merged: u32,
 ) -> Vec<WaterfallColumn> {
-    let Some(stored) = stored.filter(|stored| stored.grid.width_ns == grid.width_ns) else { return live };
+    let Some(stored) = stored.filter(|stored| stored.stretch.grid.width_ns == grid.width_ns) else {
+        return live;
+    };
+    let shared = stored.stretch.shared();
     let mut columns: BTreeMap<i64, WaterfallColumn> =
         live.into_iter().map(|column| (column.number, column)).collect();
     for column in stored.columns.iter().filter(|column| grid.numbers.contains(&column.number)) {
-        let own = columns.get(&column.number);
-        // Before live memory begins, the store tells also which samples are missing.
-        if own.is_none_or(|own| column.present > own.present) {
-            columns.insert(column.number, column.with_merged(merged));
+        let older = column.with_merged(merged);
+        match columns.entry(column.number) {
+            Entry::Vacant(place) => _ = place.insert(older),
+            // The store has what was before live memory began, live memory what came then.
+            Entry::Occupied(mut own) if shared == Some(column.number) => own.get_mut().merge(&older),
+            Entry::Occupied(mut own) => own.get_mut().complete_from(&older),
         }
     }
     columns.into_values().collect()

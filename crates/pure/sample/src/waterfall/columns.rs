@@ -21,7 +21,7 @@ pub struct WaterfallColumn {
 
 impl WaterfallColumn {
     /// Takes another column's samples in, which must be others than its own.
-    fn merge(&mut self, other: &Self) {
+    pub fn merge(&mut self, other: &Self) {
         self.present += other.present;
         self.expected += other.expected;
         self.join(&other.bins);

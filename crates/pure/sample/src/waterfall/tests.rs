@@ -173,8 +173,8 @@ fn what_is_forgotten_of_narrow_columns_is_kept_in_wide_ones() {
         }
         assert!(live.size_bytes() <= 64 * 20 * 100, "bounded: {} bytes", live.size_bytes());
         let known = live.known_from(narrowest_column(stream.schema.rate)).unwrap();
-        assert!(known.as_nanos() > START_NS, "narrow columns are forgotten");
-        assert_eq!(live.known_from(1 << 40), Some(WallTime::from_nanos(START_NS)));
+        assert!(known.time.as_nanos() > START_NS, "narrow columns are forgotten");
+        assert_eq!(live.known_from(1 << 40).map(|it| it.time), Some(WallTime::from_nanos(START_NS)));
     }
 }
 
@@ -242,4 +242,61 @@ fn a_hole_of_years_costs_no_more_than_the_columns_that_are_kept() {
     let before = live.size_bytes();
     live.push(&stream.block(1_000 * 86_400 * 365 * 4, &[vec![1.0]], RangeSet::new()));
     assert!(live.size_bytes() <= before);
+}
+
+#[test]
+fn the_parts_before_and_behind_any_place_are_together_the_columns_of_the_whole() {
+    for seed in 0..300 {
+        let mut random = Random::new(seed);
+        let rate = [1, 7, 10, 400][random.below(4) as usize];
+        let (stream, count) = (Stream::new(rate, &[3]), 300);
+        let samples = random_samples(&mut random, count, 3);
+        // Live memory begins with a block that arrives anywhere, and forgets narrow columns.
+        let begin = 1 + random.below(count as u64 - 1) as usize;
+        let config = WaterfallConfig { bins: 3, columns: [8, 64, 1 << 12][random.below(3) as usize] };
+        let mut live = Waterfall::new(&stream.schema, 0, 0, config);
+        let mut received = samples.clone();
+        received[..begin].fill(None);
+        pass(&mut random, &stream, &received, &mut live);
+        let reader = *live.reader();
+        for step in 0..12 {
+            let width = narrowest_column(stream.schema.rate) << step;
+            let Some(border) = live.known_from(width) else { continue };
+            let wanted = told_of(expected(&stream, &samples, width, 1));
+            let all = wanted[0].0..wanted[wanted.len() - 1].0 + 1;
+            let mut stored =
+                Waterfall::of_stretch(&stream.schema, reader, width, all.clone()).up_to(Some(border));
+            // The archive may end with the last sample before, or have what came behind it, too.
+            let mut recorded = samples.clone();
+            if random.chance(0.5) {
+                let from = recorded.len().min(border.index as usize);
+                recorded[from..].fill(None);
+            }
+            pass(&mut random, &stream, &recorded, &mut stored);
+            stored.finish();
+            let mut columns: BTreeMap<i64, WaterfallColumn> =
+                stored.columns(width, all.clone(), 1).into_iter().map(|it| (it.number, it)).collect();
+            for column in live.columns(width, all.clone(), 1) {
+                let number = column.number;
+                columns.entry(number).and_modify(|older| older.merge(&column)).or_insert(column);
+            }
+            let columns: Vec<_> = columns.into_values().collect();
+            assert_eq!(told(&columns), wanted, "seed {seed}, {width} ns, {border:?}");
+        }
+    }
+}
+
+#[test]
+fn a_stretch_has_no_sample_behind_its_end_whatever_its_epoch() {
+    let stream = Stream::new(10, &[1]);
+    let epoch = Epoch { start_ns: 1, incarnation: 1 };
+    let end = StreamPlace { epoch, index: 10, time: WallTime::from_nanos(stream.time_of(10)) };
+    let reader = BinReader::new(&stream.schema, 0, 0, 1);
+    let mut stretch = Waterfall::of_stretch(&stream.schema, reader, 1 << 40, 0..i64::MAX).up_to(Some(end));
+    let samples = vec![vec![1.0]; 20];
+    stretch.push(&stream.block(5, &samples, RangeSet::new()));
+    let other = Epoch { start_ns: 2, incarnation: 2 };
+    stretch.push(&Block { epoch: other, ..stream.block(8, &samples, RangeSet::new()) });
+    let columns = stretch.columns(1 << 40, 0..i64::MAX, 1);
+    assert_eq!((columns[0].present, columns[0].expected), (5 + 2, 5 + 2), "5 to 9, and 8 to 9");
 }

@@ -13,7 +13,7 @@ use wire::{TraceState, WaterfallFrame};
 use super::super::Scenery;
 use super::super::drawn_once::{Drawn, Newest, lock};
 use super::super::rendition::Renditions;
-use super::FallGrid;
+use super::{FallGrid, FallStretch};
 
 /// The successive falls of one subject, the newest for each coarseness.
 #[derive(Debug, Default)]
@@ -26,7 +26,7 @@ pub(crate) struct FallSeries {
 /// What the store answered.
 #[derive(Debug)]
 pub(crate) struct FallStore {
-    pub(crate) grid: FallGrid,
+    pub(crate) stretch: FallStretch,
     pub(crate) asked: WallTime,
     /// Bins of the columns, and the plane that they are of; `None` if the store has none.
     pub(crate) reader: Option<(BinReader, Plane)>,

@@ -392,3 +392,54 @@ fn a_picture_that_live_memory_does_not_have_comes_from_the_archive() {
     assert_eq!(scene.ask(&archived), 0, "asked once");
     assert_eq!(archived.asked(), before);
 }
+
+#[test]
+fn a_column_of_which_both_sources_have_a_part_is_that_of_all_its_samples() {
+    let mut joined = 0;
+    for seed in 0..60 {
+        let (mut random, mut scene) = (Random::new(seed), Scene::new());
+        let (count, mut archived) = (400 + random.below(800), Archived::default());
+        let begin = random.below(count - 1);
+        // What the recorder had written when it ended, at the border or later.
+        let recorded = begin + if random.chance(0.5) { random.below(100) } else { 0 };
+        let reader = BinReader::new(&scene.info.schema, 0, 0, BINS as u32);
+        let span = SECOND * (20 + random.below(100) as i64);
+        scene.say(&request(10 + random.below(60) as u32, span, None)).unwrap();
+        let width = scene.frame().unwrap().column_ns;
+        let mut whole = sample::Waterfall::of_stretch(&scene.info.schema, reader, width, 0..i64::MAX);
+        for index in 0..count {
+            scene.wait();
+            scene.now.wall = scene::time_of(&scene.info, index);
+            // The last sample before the border and the first behind it may be lost, too.
+            if index > 0 && index < count - 1 && random.chance(0.2) {
+                continue;
+            }
+            let block = scene.block(index, [(); BINS].map(|()| random.below(1_000) as f32));
+            whole.push(&block);
+            if index >= begin {
+                scene.history.block(&block, scene.now);
+            }
+            if index < recorded {
+                archived.blocks.push(block);
+            }
+        }
+        scene.now.steady += Duration::from_secs(1);
+        assert!(scene.frame().is_some());
+        scene.ask(&archived);
+        scene.now.steady += Duration::from_secs(1);
+        // Without an answer there is nothing new: the window is all in live memory.
+        let Some(frame) = scene.frame() else { continue };
+        assert_eq!(frame.column_ns, width, "seed {seed}");
+        let numbers = frame.first..frame.first + i64::from(frame.count);
+        let wanted = whole.columns(width, numbers.clone(), 1);
+        let told = |column: &WaterfallColumn| {
+            // Whether the window begins with a hole, its samples do not tell.
+            let due = (column.number > numbers.start).then_some(column.expected);
+            (column.number, column.present, due, column.bins.to_vec())
+        };
+        let shown: Vec<_> = scene.page.values().map(told).collect();
+        assert_eq!(shown, wanted.iter().map(told).collect::<Vec<_>>(), "seed {seed}");
+        joined += u32::from(scene.page.len() > 1);
+    }
+    assert!(joined > 20, "{joined} windows of both");
+}
