@@ -236,3 +236,54 @@ fn pages_are_woken_by_an_event_and_by_an_acknowledgement_and_share_one_list() {
     told.alarms.block(&scene::block(&scene::info("lab/x", 100), 0, &[1.0]));
     assert!(!pages.has_changed().unwrap(), "other streams have no events");
 }
+
+#[test]
+fn the_same_state_on_the_other_side_is_another_one() {
+    let mut told = Told::new(None);
+    told.tell(event(0, 2, 3));
+    told.acknowledge("too high").unwrap();
+    let before = told.list()[0].change;
+    let mut low = event(0, 2, 2);
+    low[2] = -1.0;
+    told.tell(low);
+    let alarm = told.list().remove(0);
+    assert_eq!((alarm.side, alarm.limit, alarm.acknowledged), (-1, None, None));
+    assert!(alarm.change > before);
+}
+
+#[test]
+fn unknown_states_are_between_alarms_and_warnings_and_the_newer_of_two_is_first() {
+    let mut told = Told::new(None);
+    let listed = |told: &Told| told.list().iter().map(|it| (it.channel, it.state)).collect::<Vec<_>>();
+    told.tell(event(0, 1, 3));
+    told.tell(event(1, UNKNOWN, 0));
+    assert_eq!(listed(&told), [(1, UNKNOWN), (0, 1)]);
+    told.tell(event(0, 2, 1));
+    assert_eq!(listed(&told), [(0, 2), (1, UNKNOWN)]);
+    told.tell(event(1, 2, UNKNOWN));
+    assert_eq!(listed(&told), [(1, 2), (0, 2)]);
+}
+
+#[test]
+fn an_event_of_which_a_part_is_lost_is_none() {
+    let mut told = Told::new(None);
+    let events = [event(0, 2, 3), event(1, 2, 3)].concat();
+    let bytes: Vec<u8> = events.iter().flat_map(|it| it.to_le_bytes()).collect();
+    let mut block = scene::block(&info(), 0, &[0.0; 2]);
+    block.data = SampleBuffer::from_bytes(&bytes);
+    block.missing.insert(8..9);
+    told.alarms.block(&block);
+    assert_eq!(told.list().iter().map(|alarm| alarm.channel).collect::<Vec<_>>(), [1]);
+    told.tell(event(0, 2, 3));
+    assert_eq!(told.list().len(), 2);
+}
+
+#[test]
+fn both_sides_of_the_number_of_alarms() {
+    let mut told = Told::new(None);
+    (0..=MAX_ALARMS as u32).for_each(|channel| told.tell(event(channel, 1, 3)));
+    assert_eq!(told.alarms.board().rows.len(), MAX_ALARMS);
+    let last = (ALARM.to_owned(), MAX_ALARMS as u32 - 1);
+    told.tell(event(last.1, 2, 1));
+    assert_eq!(told.alarms.board().rows[&last].event.state, 2, "those that are known still change");
+}

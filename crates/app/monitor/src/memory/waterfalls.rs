@@ -178,6 +178,17 @@ mod tests {
     }
 
     #[test]
+    fn a_channel_is_kept_for_as_long_as_it_is_asked_for() {
+        let schema = schema(false);
+        let mut waterfalls = Waterfalls::new(&schema, WaterfallBudget::default());
+        for hour in 0..5 {
+            waterfalls.ask(1, 0, at(3_000 * hour));
+            waterfalls.push(&block(&schema, hour as u64), at(3_000 * hour));
+        }
+        assert_eq!(present(waterfalls.ask(1, 0, at(15_000))), 5);
+    }
+
+    #[test]
     fn without_memory_columns_are_fewer_and_that_is_said() {
         let (schema, budget) = (schema(true), WaterfallBudget::default());
         let mut waterfalls = Waterfalls::new(&schema, budget.clone());
