@@ -125,6 +125,20 @@ mod tests {
     }
 
     #[test]
+    fn all_rings_have_one_thread() {
+        let _rings = [beating(), beating(), beating()];
+        let name_of = |task: std::io::Result<std::fs::DirEntry>| {
+            std::fs::read_to_string(task.ok()?.path().join("comm")).ok()
+        };
+        let count = || {
+            let names = std::fs::read_dir("/proc/self/task").unwrap().filter_map(name_of);
+            names.filter(|name| name.trim_end() == "tallycast-pulse").count()
+        };
+        // One that ended with rings of another test may still be there.
+        wait_until("one thread", || (count() == 1).then_some(()));
+    }
+
+    #[test]
     fn a_thread_ends_with_the_last_ring() {
         let rings = Mutex::new(Rings { has_thread: true, ..Rings::default() });
         let (writer, ring) = ring::ring(64);
