@@ -5,9 +5,9 @@
 //! is started in its place then waits for the end.
 
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
-use std::io::{self, Read, Seek, Write};
+use std::io::{self, Read};
 use std::net::SocketAddr;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
 use std::path::Path;
 
 use crate::config::MonitorError;
@@ -16,8 +16,8 @@ use crate::config::MonitorError;
 const FILE: &str = "lock";
 /// Last word of the file of a server that ends.
 const ENDING: &str = "ending";
-/// The most of the file that is read. Units: bytes.
-const MAX_BYTES: u64 = 256;
+/// Size of the file, more than the longest address takes. Units: bytes.
+const WIDTH: usize = 128;
 
 /// A folder of which this process is the only server, until it is dropped.
 #[derive(Debug)]
@@ -57,7 +57,7 @@ impl StateLock {
             Err(TryLockError::WouldBlock) => {
                 let mut holder = String::new();
                 // What cannot be read is not shown.
-                let _is_read = (&file).take(MAX_BYTES).read_to_string(&mut holder);
+                let _is_read = (&file).take(WIDTH as u64).read_to_string(&mut holder);
                 let Some(holder) = holder.trim().strip_suffix(ENDING) else {
                     return Err(Refusal::Held(holder.trim().to_owned()));
                 };
@@ -77,10 +77,9 @@ impl StateLock {
     }
 
     fn say(&self, last: &str) -> io::Result<()> {
-        let mut file = &self.file;
-        file.rewind()?;
-        file.set_len(0)?;
-        file.write_all(format!("process {}, at {} {last}", std::process::id(), self.address).as_bytes())
+        let text = format!("process {}, at {} {last}", std::process::id(), self.address);
+        // Over all of what was there, with one write: a reader finds one text or the other, whole.
+        self.file.write_all_at(format!("{text:<WIDTH$}").as_bytes(), 0)
     }
 }
 
