@@ -88,7 +88,7 @@ const STATES = {
 };
 
 /** A run that ended, one that goes on, and one whose start is not known. */
-const RUNS = [[60, 45], [40, 25], [15, null], [null, 70]].map(([from, to], i) => {
+const runsNow = () => [[60, 45], [40, 25], [15, null], [null, 70]].map(([from, to], i) => {
   const at = (/** @type {number | null | undefined} */ seconds) => (seconds === null || seconds === undefined ? null : BigInt(Date.now()) * 1_000_000n - BigInt(seconds) * 1_000_000_000n);
   const by = { host: 'daq-3', principal: 'user:anna' };
   const state = from === null ? 'no_start' : to === null ? 'open' : 'stopped';
@@ -100,12 +100,12 @@ const browser = await chromium.launch({ executablePath: EXECUTABLE, args: ['--he
 for (const [state, { options, query = '', act }] of Object.entries(STATES)) {
   const server = await startFakeServer(options);
   for (const [name, title] of [['rod', 'Heated rod'], ['shift-2', ''], ['Gyrotrons', 'Gyrotrons, all of them']]) server.views.put(name ?? '', { ...VIEW, title }, 'anna');
-  server.runs.push(...RUNS);
   for (const { screen, width, height, ...surroundings } of SCREENS) {
     for (const colorScheme of /** @type {const} */ (['dark', 'light'])) {
       const name = `${state}-${screen}-${colorScheme}`;
       if (!new RegExp(pattern).test(name)) continue;
       const page = await browser.newPage({ ...surroundings, viewport: { width, height }, colorScheme, locale: 'en-US', timezoneId: 'Europe/Berlin' });
+      server.runs.splice(0, server.runs.length, ...runsNow());
       await page.goto(`${server.url}/${query === '?watch=' ? `${query}${server.views.documents.get('rod')?.id}` : query}`);
       await page.waitForTimeout(1_500);
       if (screen === 'wall') await page.keyboard.press('w');

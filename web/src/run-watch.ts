@@ -222,7 +222,7 @@ export class RunWatch {
     // The run that is shown stays the same one when its id is used again.
     const found = before === null ? findRun(runs, choice) : { kind: 'run', run: runs.filter(isStarted).find((run) => sameRun(run, before)) ?? before, of: 1 } as const;
     if (found.kind !== 'run') {
-      if (this.#missing === '') this.context.say(`${missingText(choice, found.kind)}: the list of runs has those that are`);
+      if (this.#missing === '') this.context.say(`${missingText(choice, found.kind)}: choose another from the list of runs`);
       this.#missing = missingText(choice, found.kind);
       return;
     }

@@ -97,7 +97,7 @@ test('an id that is not known is said, as is an id of several runs and a run tha
   await say('start', 'shot-3');
   const page = await pages.show(monitor.url, `?during=shot-99&${PLOT}`);
   await says(page, /^shot-99 is not known$/);
-  expect(await page.locator('#toast').textContent()).toBe('No run shot-99 is known to this monitor: the list of runs has those that are');
+  expect(await page.locator('#toast').textContent()).toBe('No run shot-99 is known to this monitor: choose another from the list of runs');
   const several = await pages.show(monitor.url, `?during=shot-2&${PLOT}`);
   await says(several, /^shot-2 running/);
   await until('which one in the address', () => /^shot-2@\d+$/.test(query(several).get('during') ?? ''));
@@ -172,7 +172,7 @@ test('a view of a run that is not known says so, what to do, and shows the windo
   expect(put.status).toBe(200);
   const page = await pages.show(monitor.url, '?view=Gone');
   await says(page, /^shot-99 is not known$/);
-  expect(await page.locator('#toast').textContent()).toBe('No run shot-99 is known to this monitor: the list of runs has those that are');
+  expect(await page.locator('#toast').textContent()).toBe('No run shot-99 is known to this monitor: choose another from the list of runs');
   await drawn(page);
   expect(await page.locator('#span').inputValue()).toBe('5000000000');
   expect(await paused(page)).toBe(false);
