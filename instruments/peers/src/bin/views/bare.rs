@@ -1,13 +1,16 @@
 //! Bare sockets that are sent what a page was sent: what the bytes alone cost.
 
-use std::io::{Read as _, Write as _};
+use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 use peers::process::{Process, next, stand_by, tell};
 use peers::{Standing, Whose, cpu_seconds};
 use serde::{Deserialize, Serialize};
+
+use crate::pages::wait;
 
 /// Pieces that came within this time are sent with one write.
 const MOMENT_NS: u64 = 1_000_000;
@@ -27,11 +30,9 @@ pub(crate) fn measure(pieces: &[Piece], sockets: usize) -> Result<f64> {
     let port: u16 = sender.hear("port")?;
     let readers = (0..sockets)
         .map(|_| {
-            let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port))?;
-            Ok(std::thread::spawn(move || {
-                let mut buffer = vec![0; 1 << 16];
-                while stream.read(&mut buffer).is_ok_and(|count| count > 0) {}
-            }))
+            let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port))?;
+            stream.set_nonblocking(true)?;
+            Ok(std::thread::spawn(move || read(stream)))
         })
         .collect::<Result<Vec<_>>>()?;
     sender.hear::<()>("ready")?;
@@ -39,8 +40,22 @@ pub(crate) fn measure(pieces: &[Piece], sockets: usize) -> Result<f64> {
     sender.say(&joined(pieces))?;
     let seconds = sender.hear("cpu")?;
     sender.end()?;
-    readers.into_iter().for_each(|reader| drop(reader.join()));
+    let join = |reader: JoinHandle<Result<()>>| reader.join().map_err(|_| anyhow!("a reader panicked"))?;
+    readers.into_iter().try_for_each(join)?;
     Ok(seconds)
+}
+
+/// Reads to the end. It waits as a page does: the sender pays for waking it.
+fn read(mut stream: TcpStream) -> Result<()> {
+    let mut buffer = vec![0; 1 << 16];
+    loop {
+        match stream.read(&mut buffer) {
+            Ok(0) => return Ok(()),
+            Ok(_) => {}
+            Err(error) if error.kind() == ErrorKind::WouldBlock => wait(&stream)?,
+            Err(error) => return Err(error.into()),
+        }
+    }
 }
 
 /// Joins what came at one moment.

@@ -33,12 +33,22 @@ pub(crate) struct Shape {
     plots: usize,
     traces_per_plot: usize,
     width_px: u32,
+    /// Samples of each trace a second.
+    rate_hz: u32,
+    name: &'static str,
 }
 
-/// A display wall, and a page on a desk.
-const SHAPES: [Shape; 2] = [
-    Shape { plots: 6, traces_per_plot: 4, width_px: 640 },
-    Shape { plots: 24, traces_per_plot: 4, width_px: 320 },
+/// A page on a desk, a full page, and a page of fast signals: a million samples a second in all.
+const SHAPES: [Shape; 3] = [
+    Shape { plots: 6, traces_per_plot: 4, width_px: 640, rate_hz: 1_000, name: "6-plots-24-traces" },
+    Shape { plots: 24, traces_per_plot: 4, width_px: 320, rate_hz: 1_000, name: "24-plots-96-traces" },
+    Shape {
+        plots: 6,
+        traces_per_plot: 4,
+        width_px: 640,
+        rate_hz: 40_000,
+        name: "6-plots-24-traces-at-40-kHz",
+    },
 ];
 
 fn main() -> Result<()> {
@@ -59,8 +69,7 @@ fn main() -> Result<()> {
         }
     }
     for shape in SHAPES {
-        let name = format!("{}-plots-{}-traces", shape.plots, shape.plots * shape.traces_per_plot);
-        let Some(case) = bench.case(name) else { continue };
+        let Some(case) = bench.case(shape.name.to_owned()) else { continue };
         let taken = case.in_turn(&mut [("tallycast", ())], |()| {
             Ok([viewers(&bench, shape, 1, run_time)?, viewers(&bench, shape, MANY, run_time)?])
         })?;

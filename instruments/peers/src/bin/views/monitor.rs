@@ -15,10 +15,8 @@ use crate::Shape;
 
 /// Name of the document.
 pub(crate) const DOCUMENT: &str = "bench";
-/// Samples of each channel a second.
-const RATE_HZ: u32 = 1_000;
-/// Samples that are published together.
-const BLOCK: u32 = 10;
+/// Blocks of samples that are published a second.
+const BLOCKS_PER_S: u32 = 100;
 
 /// A monitor server; it and its publishers end with [`Self::end`].
 pub(crate) struct Viewed {
@@ -37,14 +35,14 @@ impl Viewed {
         let channels = || (0..shape.traces_per_plot).map(|place| (format!("c{place}"), ""));
         let publishers = (0..shape.plots)
             .map(|plot| {
-                let builder = node.publisher(stream_of(plot).as_str()).dtype(Dtype::F8).rate(RATE_HZ);
+                let builder = node.publisher(stream_of(plot).as_str()).dtype(Dtype::F8).rate(shape.rate_hz);
                 Ok(builder.channels(channels().map(|(name, unit)| (name, unit.to_owned()))).open()?)
             })
             .collect::<Result<Vec<_>>>()?;
         let stop = Arc::<AtomicBool>::default();
         let publishing = {
             let stop = Arc::clone(&stop);
-            std::thread::spawn(move || publish(publishers, shape.traces_per_plot, &stop))
+            std::thread::spawn(move || publish(publishers, shape, &stop))
         };
         let document = json!({"fields": {"title": "Benchmark"}}).to_string();
         server.ask(&format!("PUT /api/views/{DOCUMENT}"), None, &document)?;
@@ -63,19 +61,21 @@ pub(crate) fn stream_of(plot: usize) -> String {
 }
 
 /// Publishes sine waves, each channel's shifted against the one before.
-fn publish(mut publishers: Vec<Publisher>, channels: usize, stop: &AtomicBool) -> Result<()> {
+fn publish(mut publishers: Vec<Publisher>, shape: Shape, stop: &AtomicBool) -> Result<()> {
+    let Shape { traces_per_plot: channels, rate_hz, .. } = shape;
+    let length = rate_hz / BLOCKS_PER_S;
     let start = sys::clock::monotonic();
     for block in 0_u32.. {
         if stop.load(Ordering::Relaxed) {
             break;
         }
-        sys::clock::sleep_until(start + Duration::from_secs(1) * (block * BLOCK) / RATE_HZ);
+        sys::clock::sleep_until(start + Duration::from_secs(1) * block / BLOCKS_PER_S);
         let value = |sample: u32, channel: usize| {
-            let second = f64::from(block * BLOCK + sample) / f64::from(RATE_HZ);
+            let second = f64::from(block * length + sample) / f64::from(rate_hz);
             (second * 6.0 + channel as f64).sin() + 0.1 * (second * 1_900.0).sin()
         };
         let samples: Vec<f64> =
-            (0..BLOCK).flat_map(|sample| (0..channels).map(move |channel| value(sample, channel))).collect();
+            (0..length).flat_map(|sample| (0..channels).map(move |channel| value(sample, channel))).collect();
         for publisher in &mut publishers {
             publisher.send(&samples)?;
         }

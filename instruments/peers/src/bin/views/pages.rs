@@ -185,7 +185,7 @@ fn read(mut socket: WebSocket<TcpStream>, phase: &AtomicU8, changes: &Changes) -
 }
 
 /// Waits until something can be read.
-fn wait(stream: &TcpStream) -> Result<()> {
+pub(crate) fn wait(stream: &TcpStream) -> Result<()> {
     let limit = Timespec { tv_sec: WATCHDOG.as_secs().cast_signed(), tv_nsec: 0 };
     let ready = poll(&mut [PollFd::new(stream, PollFlags::IN)], Some(&limit))?;
     ensure!(ready > 0, "the monitor server fell silent");
