@@ -275,10 +275,11 @@ impl Host {
 }
 
 /// Silences a host's own traffic while a scene runs: its losses would count among the scene's. No router
-/// solicitation, and immediate group reports instead of delayed ones.
+/// solicitation, no probe for another host with its address, which comes up to a second after the interface is up, and
+/// immediate group reports instead of delayed ones.
 fn quieten(namespace: &Namespace) -> Result<(), NamespaceError> {
     const DEFAULT: &str = "net.ipv6.conf.default";
-    let settings = ["router_solicitations=0", "mldv2_unsolicited_report_interval=1"];
+    let settings = ["router_solicitations=0", "dad_transmits=0", "mldv2_unsolicited_report_interval=1"];
     settings.iter().try_for_each(|it| namespace.run(&format!("sysctl -qw {DEFAULT}.{it}")).map(drop))
 }
 
