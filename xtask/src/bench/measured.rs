@@ -34,6 +34,8 @@ cases. Figures are medians (smallest–largest); ratios within a table say more 
 - `wan` cases: datagrams of 1,316 bytes over an emulated path, named by its round trip, its loss in each direction and the deadline; `missing` never came,
   `late` came behind the deadline, `bytes_per_byte`: what entered the path forward; SRT and RIST hold every datagram until the deadline.
 - `steer` cases: from a command to its answer, which has waited for the step and for the log, on disk or in `memory`; `beyond_cycle`: less one cycle.
+- `views` cases: one page changes a shared view that a hundred pages follow, `reached` is when it is on each of them; and what the monitor server costs with one
+  page, or a hundred, that show this view. `limit`: bare sockets that are sent the same bytes, all of one moment at once; `beyond_bytes`: the server less those.
 - `graph` cases: processor time of a monitor server's process, which receives all streams for the page, those of its nodes too; `mixed`: ten kinds in turn.
 - `spin` polls; `futex` and `blocking` sleep. `one-way` delays are half a round trip, except those of `linger` and `plain`, which are stamped.
 ";
@@ -74,6 +76,18 @@ const PATHS: &[&str] = &["veth/mtu1500", "veth/mtu9000", "loopback/mtu65536"];
 
 /// Cases of commands to a cyclic app.
 const STEERED: &[&str] = &["cycle-10ms", "cycle-10ms/memory", "cycle-1ms", "cycle-1ms/memory"];
+
+/// Cases of changes of a view.
+const CHANGES: &[&str] = &["100-pages/10-changes-per-s", "100-pages/50-changes-per-s"];
+/// Cases of pages that show one view.
+const VIEWERS: &[&str] = &[
+    "6-plots-24-traces/1-page",
+    "6-plots-24-traces/100-pages",
+    "24-plots-96-traces/1-page",
+    "24-plots-96-traces/100-pages",
+    "6-plots-24-traces-at-40-kHz/1-page",
+    "6-plots-24-traces-at-40-kHz/100-pages",
+];
 
 /// Cases of a monitor server's graph.
 const GRAPHS: &[&str] = &["no-nodes", "200-nodes/derive", "200-nodes/mixed"];
@@ -179,6 +193,19 @@ const SECTIONS: &[Section] = &[
             Table { metric: "answered_p99", cases: STEERED },
             Table { metric: "beyond_cycle_p99", cases: STEERED },
             Table { metric: "commands", cases: &["10-senders"] },
+        ],
+    },
+    Section {
+        bench: "views",
+        title: "Shared views",
+        tables: &[
+            Table { metric: "reached_p50", cases: CHANGES },
+            Table { metric: "reached_p99", cases: CHANGES },
+            Table { metric: "reached_max", cases: CHANGES },
+            Table { metric: "busy", cases: VIEWERS },
+            Table { metric: "beyond_bytes", cases: VIEWERS },
+            Table { metric: "beyond_bytes_to_one", cases: VIEWERS },
+            Table { metric: "frames_per_page", cases: VIEWERS },
         ],
     },
     Section {
