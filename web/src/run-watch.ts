@@ -11,9 +11,10 @@ import { sameChoice, type ShownRun } from './model/run-link';
 import { aroundOf, isAround, joined, MOST_AROUND, runMarks, type Around, type RunMark } from './model/run-marks';
 import { choiceOf, findRun, hasMoved, isStarted, lastedText, missingText, neighbourRun, readRuns, remarksOn, sameRun, windowOf, type Choice, type Run, type StartedRun } from './model/runs';
 import type { Zone } from './model/time';
-import { follow, type TimeWindow } from './model/window';
+import { follow, type Shown, type TimeWindow } from './model/window';
 import { RunBar, type RunChip } from './ui/run-bar';
 import { RunsPanel, type RunAction } from './ui/runs-panel';
+import { store, stored } from './ui/stored';
 
 /** Services that runs need from the page. */
 export interface RunContext {
@@ -22,7 +23,7 @@ export interface RunContext {
   zone(): Zone;
   layout(): Layout;
   /** What the plots show; null without any. */
-  stretch(): { readonly from: bigint; readonly spanNs: bigint } | null;
+  stretch(): Shown | null;
   /** Whether the page may move the plots by itself: not where others decide what they show. */
   mayMove(): boolean;
   /** All plots are to show a run, or none, in this window. */
@@ -60,7 +61,8 @@ export class RunWatch {
   #restsUntil = 0;
   #busy = false;
   #marked = '';
-  #marks = storedMarks();
+  /** A browser marks runs unless it was told not to. */
+  #marks = stored(MARKS_KEY) !== 'off';
 
   constructor(readonly context: RunContext) {
     this.#bar = new RunBar(() => this.toggle());
@@ -146,7 +148,7 @@ export class RunWatch {
   /** Shows the marks of runs in plots, or hides them. */
   toggleMarks(): void {
     this.#marks = !this.#marks;
-    storeMarks(this.#marks);
+    store(MARKS_KEY, this.#marks ? 'on' : 'off');
     this.#mark();
     this.#write();
     this.context.say(this.#marks ? 'Runs are marked in the plots' : 'Runs are not marked in the plots');
@@ -186,7 +188,7 @@ export class RunWatch {
   }
 
   /** The stretch of time that the plots show; null without any, or before they are drawn. */
-  #seen(): { readonly from: bigint; readonly spanNs: bigint } | null {
+  #seen(): Shown | null {
     const { plots, window: { spanNs, endNs } } = this.context.layout();
     const drawn = this.context.stretch();
     if (plots.length === 0 || drawn === null) return null;
@@ -198,7 +200,7 @@ export class RunWatch {
     this.#ofId = { runs: readRuns(await ask(`/api/runs?id=${encodeURIComponent(id)}`)), change, asked: id };
   }
 
-  async #askAround(seen: { readonly from: bigint; readonly spanNs: bigint }): Promise<void> {
+  async #askAround(seen: Shown): Promise<void> {
     const [change, follows] = [this.#change, this.context.layout().window.endNs === null];
     const within = async (asked: Around): Promise<Known<Around>> => {
       const to = asked.to === null ? '' : `&to=${asked.to}`;
@@ -296,22 +298,5 @@ export class RunWatch {
     if (choice === null) return null;
     if (this.#missing !== '') return { mood: 'warn', id: choice.id, facts: 'is not known' };
     return { mood: this.#failure === '' ? 'shown' : 'warn', id: choice.id, facts: this.#failure === '' ? '…' : 'cannot be looked up' };
-  }
-}
-
-/** Returns whether this browser marks runs; it does unless it was told not to. */
-function storedMarks(): boolean {
-  try {
-    return localStorage.getItem(MARKS_KEY) !== 'off';
-  } catch {
-    return true;
-  }
-}
-
-function storeMarks(on: boolean): void {
-  try {
-    localStorage.setItem(MARKS_KEY, on ? 'on' : 'off');
-  } catch {
-    // Without storage the choice holds for this visit.
   }
 }

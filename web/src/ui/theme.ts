@@ -6,6 +6,7 @@
 import type { ChartTheme } from '../chart';
 import { TRACE_COLOURS } from '../model/colour';
 import type { Place } from '../model/stage';
+import { store, stored } from './stored';
 
 /** Choice of the user. */
 export type ThemeChoice = 'system' | 'dark' | 'light';
@@ -24,13 +25,10 @@ export interface Palette {
   readonly lossMark: string;
 }
 
-/** Returns what was chosen before; storage may be forbidden, then the system decides. */
+/** Returns what was chosen before; otherwise the system decides. */
 export function storedTheme(): ThemeChoice {
-  try {
-    return CHOICES.find((choice) => choice === localStorage.getItem(KEY)) ?? 'system';
-  } catch {
-    return 'system';
-  }
+  const before = stored(KEY);
+  return CHOICES.find((choice) => choice === before) ?? 'system';
 }
 
 const systemIsLight = matchMedia('(prefers-color-scheme: light)');
@@ -39,11 +37,7 @@ const systemIsLight = matchMedia('(prefers-color-scheme: light)');
 export function applyTheme(choice: ThemeChoice): void {
   const light = choice === 'system' ? systemIsLight.matches : choice === 'light';
   document.documentElement.dataset['theme'] = light ? 'light' : 'dark';
-  try {
-    localStorage.setItem(KEY, choice);
-  } catch {
-    // Without storage the choice holds for this visit.
-  }
+  store(KEY, choice);
 }
 
 /** Returns the choice that looks different from what shows now; back to the system's where that is the same. */
