@@ -7,6 +7,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { startFakeServer } from '../../dev/fake-server.mjs';
 import { drawn, until, windowOf } from './browser';
 import { Pages } from './pages';
+import { withPixels } from './png';
 
 const SECOND = 1_000_000_000n;
 /** The holes of `test/hole` come every four seconds and last for half a second. */
@@ -27,25 +28,16 @@ async function saved(page: Page, act: () => Promise<void>): Promise<{ download: 
   return { download, bytes: await readFile(await download.path()) };
 }
 
-/** Width, height, and colours of single pixels of a PNG; decoded on a page without the rules of this one. */
-async function pixels(page: Page, bytes: Buffer, places: readonly (readonly [number, number])[]): Promise<{ width: number; height: number; colours: string[]; inks: number }> {
-  const other = await page.context().newPage();
-  const found = await other.evaluate(async ({ data, at }) => {
-    const image = new Image();
-    image.src = `data:image/png;base64,${data}`;
-    await image.decode();
-    const canvas = document.createElement('canvas');
-    [canvas.width, canvas.height] = [image.width, image.height];
-    const context = canvas.getContext('2d') as CanvasRenderingContext2D;
-    context.drawImage(image, 0, 0);
-    const { data: all } = context.getImageData(0, 0, image.width, image.height);
-    const colours = at.map(([x, y]) => [...context.getImageData(x, y, 1, 1).data].join());
+/** Width, height, and colours of single pixels of a PNG. */
+function pixels(page: Page, bytes: Buffer, places: readonly (readonly [number, number])[]): Promise<{ width: number; height: number; colours: string[]; inks: number }> {
+  const at = places.map(([x, y]) => [x, y] as [number, number]);
+  return withPixels(page, [bytes], (blank, images) => blank.evaluate(({ images: [image], at }) => {
+    const { data, width, height } = image as ImageData;
+    const colours = at.map(([x, y]) => [...data.subarray(4 * (y * width + x), 4 * (y * width + x) + 4)].join());
     const inks = new Set<number>();
-    for (let i = 0; i < all.length; i += 4) inks.add(((all[i] ?? 0) << 16) | ((all[i + 1] ?? 0) << 8) | (all[i + 2] ?? 0));
-    return { width: image.width, height: image.height, colours, inks: inks.size };
-  }, { data: bytes.toString('base64'), at: places.map(([x, y]) => [x, y] as [number, number]) });
-  await other.close();
-  return found;
+    for (let i = 0; i < data.length; i += 4) inks.add(((data[i] ?? 0) << 16) | ((data[i + 1] ?? 0) << 8) | (data[i + 2] ?? 0));
+    return { width, height, colours, inks: inks.size };
+  }, { images, at }));
 }
 
 /** The end of a window in which `test/hole` has a hole that settled long ago. */

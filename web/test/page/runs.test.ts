@@ -12,6 +12,7 @@ import { cleanUp, newFolder, publish, record, SINE, startMonitor, type Monitor }
 import { dataBox } from './canvas';
 import { privateBus, Program } from './command';
 import { Pages } from './pages';
+import { withPixels } from './png';
 
 const PLOT = 'plot=test/sine:ch0;y=fixed:-1.2:1.2';
 const BY = { host: 'daq-3', principal: 'user:anna' };
@@ -359,27 +360,14 @@ describe('a view of a run that goes on', () => {
   });
 });
 
-/** By how many pixels each column of two pictures differs, and their heights; decoded on a page without the rules of this one. */
-async function differences(page: Page, one: Buffer, other: Buffer): Promise<{ columns: readonly number[]; width: number; heights: readonly number[] }> {
-  const blank = await page.context().newPage();
-  const found = await blank.evaluate(async (pictures) => {
-    const images = await Promise.all(pictures.map(async (data) => {
-      const image = new Image();
-      image.src = `data:image/png;base64,${data}`;
-      await image.decode();
-      const canvas = document.createElement('canvas');
-      [canvas.width, canvas.height] = [image.width, image.height];
-      const context = canvas.getContext('2d') as CanvasRenderingContext2D;
-      context.drawImage(image, 0, 0);
-      return context.getImageData(0, 0, image.width, image.height);
-    }));
+/** By how many pixels each column of two pictures differs, and their heights. */
+function differences(page: Page, one: Buffer, other: Buffer): Promise<{ columns: readonly number[]; width: number; heights: readonly number[] }> {
+  return withPixels(page, [one, other], (blank, handle) => blank.evaluate((images) => {
     const [a, b] = images as [ImageData, ImageData];
     const columns = Array.from({ length: a.width }, () => 0);
     for (let i = 0; i < Math.min(a.data.length, b.data.length); i += 4) {
       if ([0, 1, 2].some((part) => a.data[i + part] !== b.data[i + part])) columns[(i / 4) % a.width] = (columns[(i / 4) % a.width] ?? 0) + 1;
     }
     return { columns, width: a.width, heights: images.map(({ height }) => height) };
-  }, [one, other].map((bytes) => bytes.toString('base64')));
-  await blank.close();
-  return found;
+  }, handle));
 }
