@@ -52,7 +52,7 @@ export interface Scene {
   readonly limits: readonly (readonly Limit[])[];
 }
 
-/** Rectangle of the data within the chart's element, in CSS pixels. */
+/** Rectangle of the data within the chart's element, or in a picture, in CSS pixels. */
 export interface Box {
   readonly left: number;
   readonly top: number;

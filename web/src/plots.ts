@@ -20,7 +20,7 @@ import { nextMode, type AxisMode } from './model/scale';
 import { ordered, type Cursors } from './model/stretch';
 import type { Zone } from './model/time';
 import { axesOf, MAX_AXES, titlesOf, unitsOf } from './model/titles';
-import { centre, follow, pan, pause, withSpan, zoom, type TimeWindow } from './model/window';
+import { centre, follow, pan, pause, withSpan, zoom, type Shown, type TimeWindow } from './model/window';
 import type { PlotPicture } from './paint/sheet';
 import type { Exportable } from './ui/export-panel';
 import type { GapCard, FetchGaps } from './ui/gap-card';
@@ -387,7 +387,7 @@ export class Plots {
   }
 
   /** The stretch of time that the active plot shows; null without a plot. */
-  get stretch(): { readonly from: bigint; readonly spanNs: bigint } | null {
+  get stretch(): Shown | null {
     return this.#grid.panels[this.#active]?.shown ?? null;
   }
 

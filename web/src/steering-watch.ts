@@ -2,6 +2,7 @@
  * Asks for the changes of apps in the stretch of time that is shown: nothing is asked on a bus without a steered app.
  */
 import { STEER_PREFIX, type Mark } from './model/steering-marks';
+import type { Shown } from './model/window';
 import { fetchChanges } from './steer-api';
 
 /** More marks than these in one plot cannot be told apart. */
@@ -20,7 +21,7 @@ export class SteeringWatch {
   constructor(readonly onMarks: (marks: readonly Mark[]) => void) {}
 
   /** Looks at a stretch of time again; one that is held and was looked at is not asked for twice. */
-  async look(streams: Iterable<string>, stretch: { readonly from: bigint; readonly spanNs: bigint } | null): Promise<void> {
+  async look(streams: Iterable<string>, stretch: Shown | null): Promise<void> {
     const apps = [...streams].filter((name) => name.startsWith(STEER_PREFIX)).slice(0, MAX_APPS).map((name) => name.slice(STEER_PREFIX.length));
     if (this.#busy || performance.now() < this.#restsUntil || stretch === null || apps.length === 0) return;
     const { from, spanNs } = stretch;

@@ -5,6 +5,7 @@
  */
 import { flagged, type RunMark } from './run-marks';
 import { placed, type Mark } from './steering-marks';
+import type { Shown } from './window';
 
 /** A line over the data, with its words beside it. */
 export interface PictureMark {
@@ -21,7 +22,7 @@ export interface PictureMark {
 const NAME_PX = 96;
 
 /** Returns the marks of a plot whose data are `width` wide. */
-export function pictureMarks(runs: readonly RunMark[], changes: readonly Mark[], shown: { readonly from: bigint; readonly spanNs: bigint }, width: number): readonly PictureMark[] {
+export function pictureMarks(runs: readonly RunMark[], changes: readonly Mark[], shown: Shown, width: number): readonly PictureMark[] {
   let named = -Infinity;
   const ofApps = [...changes].sort((a, b) => (a.at < b.at ? -1 : 1));
   return [

@@ -3,6 +3,7 @@
  */
 import { sameRun, type Run } from './runs';
 import { SECOND, timeTicks, type Ticks } from './time';
+import type { Shown } from './window';
 
 /** A start or an end. */
 export interface RunMark {
@@ -24,9 +25,6 @@ export interface Around {
   readonly to: bigint | null;
 }
 
-/** A stretch of time that plots show. */
-type Seen = { readonly from: bigint; readonly spanNs: bigint };
-
 /** Runs asked for at one time. */
 export const MOST_AROUND = 200;
 
@@ -34,13 +32,13 @@ export const MOST_AROUND = 200;
  * Returns the stretch of time to ask for: what plots show and as much on either side, so that a small step asks nothing. Where there
  * are more runs than one answer has, what they show alone. Plots that follow have runs to come, too: they are told of each.
  */
-export function aroundOf({ from, spanNs }: Seen, follows: boolean, crowded: boolean): Around {
+export function aroundOf({ from, spanNs }: Shown, follows: boolean, crowded: boolean): Around {
   const margin = crowded ? 0n : spanNs;
   return { from: from - margin, to: follows ? null : from + spanNs + margin };
 }
 
 /** Returns whether the runs of what plots show are known. */
-export const isAround = (known: Around, { from, spanNs }: Seen): boolean => from >= known.from && (known.to === null || from + spanNs <= known.to);
+export const isAround = (known: Around, { from, spanNs }: Shown): boolean => from >= known.from && (known.to === null || from + spanNs <= known.to);
 
 /** Returns all runs of several lists, each once; the first list tells most recently. */
 export function joined(...lists: readonly (readonly Run[])[]): readonly Run[] {
@@ -62,7 +60,7 @@ export function runMarks(runs: readonly Run[], chosen: Run | null): readonly Run
 }
 
 /** Returns the marks within a stretch of time with their shares of its width. */
-export function placedMarks(marks: readonly RunMark[], shown: { readonly from: bigint; readonly spanNs: bigint }): readonly { readonly share: number; readonly mark: RunMark }[] {
+export function placedMarks(marks: readonly RunMark[], shown: Shown): readonly { readonly share: number; readonly mark: RunMark }[] {
   const to = shown.from + shown.spanNs;
   const inside: RunMark[] = [];
   for (let i = firstFrom(marks, shown.from); i < marks.length; i += 1) {
@@ -89,7 +87,7 @@ export interface FlaggedMark {
 export const labelPx = (characters: number): number => 7 * characters + 12;
 
 /** Returns the marks in a plot whose data are `width` wide, with labels where no other is: first those of the run that is shown. */
-export function flagged(marks: readonly RunMark[], shown: Seen, width: number): readonly FlaggedMark[] {
+export function flagged(marks: readonly RunMark[], shown: Shown, width: number): readonly FlaggedMark[] {
   const placed = placedMarks(marks, shown).map(({ share, mark }) => {
     const starts = mark.edge === 'start';
     const label = starts ? `▸ ${mark.id}` : `${mark.id} ◂`;

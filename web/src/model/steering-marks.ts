@@ -5,6 +5,7 @@
  * took effect, and that sample has the time of the first sample with the change.
  */
 import { fields, list } from '../wire/json';
+import type { Shown } from './window';
 
 /** Prefix of the streams of commands. */
 export const STEER_PREFIX = 'steer/';
@@ -27,7 +28,7 @@ export function readMarks(app: string, answer: unknown): readonly Mark[] {
 }
 
 /** Returns the shares of the width at which marks stand; those outside are left out. */
-export function placed(marks: readonly Mark[], shown: { readonly from: bigint; readonly spanNs: bigint }): readonly { readonly share: number; readonly mark: Mark }[] {
+export function placed(marks: readonly Mark[], shown: Shown): readonly { readonly share: number; readonly mark: Mark }[] {
   return marks.flatMap((mark) => {
     const share = Number(mark.at - shown.from) / Number(shown.spanNs);
     return share >= 0 && share <= 1 ? [{ share, mark }] : [];

@@ -7,6 +7,7 @@
  */
 import type { Column, WaterfallFrame } from '../wire/waterfall';
 import { SECOND } from './time';
+import type { Shown } from './window';
 
 /** Decibels below the largest value that colours reach at most. */
 export const DECIBELS = 100;
@@ -48,7 +49,7 @@ export class Waterfall {
   }
 
   /** Beginning of the first column, and the width of all. */
-  get stretch(): { readonly from: bigint; readonly spanNs: bigint } {
+  get stretch(): Shown {
     const { first = 0n, columnNs = 1n, count = 1 } = this.#frame ?? {};
     return { from: first * columnNs, spanNs: columnNs * BigInt(Math.max(1, count)) };
   }

@@ -12,6 +12,12 @@ export interface TimeWindow {
   readonly endNs: bigint | null;
 }
 
+/** The stretch of time that a plot shows. */
+export interface Shown {
+  readonly from: bigint;
+  readonly spanNs: bigint;
+}
+
 /** Shorter than this no sample clock we know resolves. */
 export const MIN_SPAN = 1_000n;
 /** Thirty days: longer is for the archive's own tools. */

@@ -2,6 +2,7 @@
  * Draws the marks of a plot into a picture, as they look on the page: runs as full lines with their ids at the bottom, changes of apps
  * as broken lines with a flag and the name of the app at the top.
  */
+import type { Box } from '../chart';
 import type { PictureMark } from '../model/picture-marks';
 
 /** Look of marks. */
@@ -10,14 +11,6 @@ export interface MarkStyle {
   readonly dim: string;
   readonly accent: string;
   readonly font: string;
-}
-
-/** Rectangle of the data in the picture, in CSS pixels. */
-interface Place {
-  readonly left: number;
-  readonly top: number;
-  readonly width: number;
-  readonly height: number;
 }
 
 const LABEL_PX = 11;
@@ -30,14 +23,14 @@ const HALO_PX = 3;
 const PAPER = 'rgb(255 255 255 / 0.8)';
 
 /** Draws marks over the data; lines first, so that no line crosses a label. */
-export function paintMarks(context: CanvasRenderingContext2D, marks: readonly PictureMark[], place: Place, style: MarkStyle): void {
+export function paintMarks(context: CanvasRenderingContext2D, marks: readonly PictureMark[], box: Box, style: MarkStyle): void {
   context.save();
   context.beginPath();
-  context.rect(place.left, place.top, place.width, place.height);
+  context.rect(box.left, box.top, box.width, box.height);
   context.clip();
   context.lineWidth = 1;
-  for (const mark of marks) paintLine(context, mark, place, style);
-  for (const mark of marks) if (mark.label !== '') paintLabel(context, mark, place, style);
+  for (const mark of marks) paintLine(context, mark, box, style);
+  for (const mark of marks) if (mark.label !== '') paintLabel(context, mark, box, style);
   context.restore();
 }
 
@@ -45,7 +38,7 @@ function colourOf({ kind }: PictureMark, { ink, dim, accent }: MarkStyle): strin
   return { run: dim, 'chosen-run': ink, change: accent }[kind];
 }
 
-function paintLine(context: CanvasRenderingContext2D, mark: PictureMark, { left, top, height }: Place, style: MarkStyle): void {
+function paintLine(context: CanvasRenderingContext2D, mark: PictureMark, { left, top, height }: Box, style: MarkStyle): void {
   const x = left + mark.x;
   // A waterfall is as dark as ink.
   context.fillStyle = PAPER;
@@ -65,16 +58,16 @@ function paintLine(context: CanvasRenderingContext2D, mark: PictureMark, { left,
   context.fill();
 }
 
-function paintLabel(context: CanvasRenderingContext2D, mark: PictureMark, { left, top, height }: Place, style: MarkStyle): void {
+function paintLabel(context: CanvasRenderingContext2D, mark: PictureMark, { left, top, height }: Box, style: MarkStyle): void {
   context.font = `${mark.kind === 'chosen-run' ? '600 ' : ''}${LABEL_PX}px ${style.font}`;
   context.textBaseline = 'middle';
   context.textAlign = 'left';
   const width = context.measureText(mark.label).width + 2 * PAD_PX;
   const x = left + mark.x + (mark.side === 'right' ? 2 : -2 - width);
-  const box = LABEL_PX + PAD_PX;
-  const y = mark.kind === 'change' ? top + FLAG_PX : top + height - box - 2;
+  const labelHeight = LABEL_PX + PAD_PX;
+  const y = mark.kind === 'change' ? top + FLAG_PX : top + height - labelHeight - 2;
   context.fillStyle = PAPER;
-  context.fillRect(x, y, width, box);
+  context.fillRect(x, y, width, labelHeight);
   context.fillStyle = colourOf(mark, style);
-  context.fillText(mark.label, x + PAD_PX, y + box / 2);
+  context.fillText(mark.label, x + PAD_PX, y + labelHeight / 2);
 }

@@ -1,8 +1,10 @@
 /**
  * The starts and ends of runs on one plot: a line each with the run's id beside it.
  */
+import type { Box } from '../chart';
 import { flagged, type RunMark } from '../model/run-marks';
 import { full, type Zone } from '../model/time';
+import type { Shown } from '../model/window';
 import { el, fill, setAttribute, setText } from './dom';
 
 /** Marks over a plot. */
@@ -10,7 +12,7 @@ export class RunMarks {
   readonly element = el('div', { class: 'run-marks', 'aria-hidden': 'true' });
 
   /** Places the marks over the data in `box`. */
-  place(marks: readonly RunMark[], shown: { readonly from: bigint; readonly spanNs: bigint }, box: { readonly left: number; readonly top: number; readonly width: number; readonly height: number }, zone: Zone): void {
+  place(marks: readonly RunMark[], shown: Shown, box: Box, zone: Zone): void {
     const inside = flagged(marks, shown, box.width);
     fill(this.element, inside.length, () => el('div', { class: 'run-mark' }, el('span', { class: 'run-flag' })));
     inside.forEach(({ x, mark, label, side }, i) => {

@@ -1,7 +1,9 @@
 /**
  * The marks of one plot: a dashed line with a flag where a change of an app took effect.
  */
+import type { Box } from '../chart';
 import { placed, type Mark } from '../model/steering-marks';
+import type { Shown } from '../model/window';
 import { el, fill } from './dom';
 
 /** Marks over a chart. */
@@ -9,7 +11,7 @@ export class SteeringMarks {
   readonly element = el('div', { class: 'steer-marks' });
 
   /** Places the marks over the data. */
-  place(marks: readonly Mark[], shown: { readonly from: bigint; readonly spanNs: bigint }, box: { readonly left: number; readonly top: number; readonly width: number; readonly height: number }): void {
+  place(marks: readonly Mark[], shown: Shown, box: Box): void {
     const inside = placed(marks, shown);
     fill(this.element, inside.length, () => el('div', { class: 'steer-mark' }));
     inside.forEach(({ share, mark }, i) => {
