@@ -38,7 +38,7 @@ use crate::viewers::ViewerSlot;
 
 /// Time after a page's last message of its own, in which the next one is read as soon as it comes.
 const TALK: Duration = Duration::from_secs(2);
-/// The most confirmations that are read at one look: a page sends one for each.
+/// The most confirmations that are read in one beat: a page sends one.
 const MAX_CONFIRMATIONS: usize = 16;
 /// Interval at which lists and accounts are sent.
 const TELL: Duration = Duration::from_millis(500);

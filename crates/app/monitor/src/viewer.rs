@@ -146,8 +146,8 @@ struct TraceView {
     series: Arc<Series>,
     /// The rendition that the page has.
     shown: Option<Arc<Rendition>>,
-    /// When live memory was last found to reach far enough.
-    store_unneeded_at: Option<Instant>,
+    /// When it was last looked whether live memory reaches far enough: seldom, and at once for another request.
+    reach_seen_at: Option<Instant>,
     delivery: Delivery,
 }
 
@@ -255,7 +255,7 @@ impl Viewer {
             // Until the store has answered again, what it answered before is drawn.
             series.take_over(&request.traces, &before.series, &before.request.traces);
         }
-        let view = TraceView { traces, series, shown: None, store_unneeded_at: None, delivery, request };
+        let view = TraceView { traces, series, shown: None, reach_seen_at: None, delivery, request };
         self.views.insert(view.request.view, View::Traces(view));
         Ok(())
     }

@@ -45,11 +45,11 @@ impl Viewer {
             let View::Traces(view) = view else { continue };
             let now = scenery.now.steady;
             let is_recent = |at: Instant| now.saturating_duration_since(at) < Pace::ASK;
-            if !view.delivery.may_ask(now) || view.store_unneeded_at.is_some_and(is_recent) {
+            if !view.delivery.may_ask(now) || view.reach_seen_at.is_some_and(is_recent) {
                 continue;
             }
             let (grid, _) = view.signature(scenery);
-            view.store_unneeded_at = Some(now);
+            view.reach_seen_at = Some(now);
             for (place, trace) in view.traces.iter().enumerate() {
                 let stored = view.series.stored(place);
                 if trace.needs_store(scenery.history, &grid, stored.as_deref()) {
@@ -65,7 +65,6 @@ impl Viewer {
                     });
                     view.delivery.asking = true;
                     view.delivery.asked_at = Some(now);
-                    view.store_unneeded_at = None;
                 }
             }
         }

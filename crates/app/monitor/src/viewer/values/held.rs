@@ -12,6 +12,7 @@ use wire::{NoSample, TraceState, ValueRow, ValueSample};
 use super::{Row, TableView, ValuesRequest, channel_of, reason_at, whole};
 use crate::memory::newest::NewestSample;
 use crate::stored::{HistoryStore, StoreFailure};
+use crate::view::TraceRequest;
 use crate::viewer::Scenery;
 use crate::viewer::trace::ACKNOWLEDGED_NS;
 
@@ -113,11 +114,8 @@ impl TableView {
             return;
         }
         for (index, channel, sample) in rows {
-            let is_same = |trace: &&_| {
-                let trace: &crate::view::TraceRequest = trace;
-                (&*trace.stream, &*trace.channel) == (stream, &*channel)
-            };
-            if self.request.traces.get(index).as_ref().is_some_and(is_same) {
+            let is_same = |trace: &TraceRequest| trace.stream == stream && trace.channel == channel;
+            if self.request.traces.get(index).is_some_and(is_same) {
                 let row = &mut self.rows[index];
                 (row.stored, row.is_new) = (Told::Answered { asked: question.asked, sample }, true);
             }
