@@ -197,7 +197,7 @@ impl Alarm {
         let (stream, input) = (&*block.stream, &block.schema);
         let mut watched = Vec::new();
         for ChannelName { channel, .. } in &self.config.input {
-            let place = input.channels.iter().position(|it| it.name == *channel);
+            let place = input.channel_index(channel);
             let place = place.ok_or_else(|| InputError::unknown_channel(stream, channel, input))?;
             let elements = input.channel_elements(place).len();
             if elements != 1 {

@@ -268,8 +268,7 @@ pub fn calibrated(
 
 /// Returns the place of a channel.
 fn channel(stream: &StreamName, schema: &Schema, name: &str) -> Result<usize, InputError> {
-    let place = schema.channels.iter().position(|channel| channel.name == name);
-    place.ok_or_else(|| InputError::unknown_channel(stream, name, schema))
+    schema.channel_index(name).ok_or_else(|| InputError::unknown_channel(stream, name, schema))
 }
 
 const fn one() -> f64 {

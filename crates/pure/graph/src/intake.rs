@@ -306,7 +306,7 @@ impl Intake {
     }
 
     fn reader(&self, schema: &Schema) -> Result<ElementReader, InputError> {
-        let Some(index) = schema.channels.iter().position(|channel| channel.name == self.channel) else {
+        let Some(index) = schema.channel_index(&self.channel) else {
             return Err(InputError::unknown_channel(&self.stream, &self.channel, schema));
         };
         let elements = schema.channel_elements(index);

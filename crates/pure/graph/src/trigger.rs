@@ -205,7 +205,7 @@ impl Trigger {
             return Err(InputError::OwnTimes { stream: (**stream).clone() });
         }
         let channel = |name: &String| {
-            let place = input.channels.iter().position(|channel| channel.name == *name);
+            let place = input.channel_index(name);
             place
                 .map(|place| input.channels[place].clone())
                 .ok_or_else(|| InputError::unknown_channel(stream, name, input))
@@ -213,7 +213,7 @@ impl Trigger {
         let channels = self.config.read().iter().map(channel).collect::<Result<Vec<_>, _>>()?;
         let selected = Schema { channels, ..(**input).clone() };
         let name = &self.config.input.channel;
-        let trigger = selected.channels.iter().position(|channel| channel.name == *name);
+        let trigger = selected.channel_index(name);
         let trigger = selected.channel_elements(trigger.expect("it is read"));
         if trigger.len() != 1 {
             let (stream, channel) = ((**stream).clone(), name.clone());

@@ -30,7 +30,7 @@ pub(super) fn rows<const COUNT: usize>(
 
 fn rows_of<const COUNT: usize>(block: &Block, channels: [&str; COUNT]) -> Vec<[f64; COUNT]> {
     let column = |name: &str| {
-        let place = block.schema.channels.iter().position(|channel| channel.name == name)?;
+        let place = block.schema.channel_index(name)?;
         let mut values = Vec::new();
         ElementReader::new(&block.schema, place)?.read(block, &mut values);
         Some(values)
