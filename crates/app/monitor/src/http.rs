@@ -172,7 +172,7 @@ mod tests {
             (shared_view::MAX_DOCUMENT_BYTES, "bytes of the fields of a shared view, as JSON"),
             (shared_view::MAX_EDIT_FIELDS, "fields of an edit of a shared view"),
             (shared_view::MAX_ORDER, "plots in the order of a shared view"),
-            (shared_view::MAX_RUN_ID_BYTES, "bytes of the id of a run in a shared view"),
+            (tallycast::runs::MAX_RUN_ID_BYTES, "bytes of the id of a run in a shared view"),
             (shared_view::MAX_NOTES_CHARACTERS, "characters of its notes"),
             (shared_view::MAX_TITLE_CHARACTERS, "characters of its title"),
         ];

@@ -11,8 +11,8 @@ use std::os::unix::fs::DirBuilderExt;
 use std::time::Duration;
 
 pub use ::runs::{
-    Counts, EVENT_BYTES, End, Event, EventError, FindError, InvalidRunId, LabelError, Labels, Run, RunChoice,
-    RunChoiceError, RunId, Runs, Stranger, What, parse_label,
+    Counts, EVENT_BYTES, End, Event, EventError, FindError, InvalidRunId, LabelError, Labels,
+    MAX_RUN_ID_BYTES, Run, RunChoice, RunChoiceError, RunId, Runs, Stranger, What, parse_label,
 };
 use sample::{Block, Channel, Dtype, Schema};
 use sys::clock;

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use runs::{MAX_RUN_ID_BYTES, RunId};
+use sample::Plane;
 use serde_json::{Map, Value};
 
 use crate::Refusal;
@@ -18,12 +20,6 @@ pub const MAX_PLOT_ID_BYTES: usize = 16;
 pub const MAX_TRACES: usize = 100;
 /// The longest name of a kind of panel, in characters.
 pub const MAX_PANEL_CHARACTERS: usize = 32;
-/// The longest id of a run, in bytes: that of an event (`docs/protocol/runs.md`).
-pub const MAX_RUN_ID_BYTES: usize = 64;
-
-/// The most indices of a plane: one for each extent of a channel's shape before the last two.
-pub const MAX_PLANE_INDICES: usize = 6;
-
 /// The longest name of a stream or channel in a trace, in characters: more than either may have.
 const MAX_SOURCE_CHARACTERS: usize = 512;
 /// The most columns or rows that a plot spans.
@@ -118,8 +114,7 @@ fn run(value: &Value) -> Result<(), String> {
     }
     let fields = object(value, &["id", "at_ns", "relative", "whole"])?;
     let id = fields.get("id").and_then(Value::as_str).unwrap_or_default();
-    let is_plain = |letter: char| letter.is_alphanumeric() || "_-.".contains(letter);
-    if !(1..=MAX_RUN_ID_BYTES).contains(&id.len()) || id.starts_with('-') || !id.chars().all(is_plain) {
+    if id.parse::<RunId>().is_err() {
         return Err(format!(
             "`id` is one word of letters, digits, `_`, `-` and `.`, {MAX_RUN_ID_BYTES} bytes at most"
         ));
@@ -213,10 +208,11 @@ fn cells(fields: &Map<String, Value>, key: &str) -> Result<(), String> {
 fn plane(value: &Value) -> Result<(), String> {
     let is_index = |index: &Value| index.as_u64().is_some_and(|index| u32::try_from(index).is_ok());
     let indices = value.as_array().filter(|indices| indices.iter().all(is_index));
-    if indices.is_some_and(|indices| indices.len() <= MAX_PLANE_INDICES) {
+    let most = Plane::MAX_INDICES;
+    if indices.is_some_and(|indices| indices.len() <= most) {
         return Ok(());
     }
-    Err(format!("`plane` is a list of at most {MAX_PLANE_INDICES} indices, such as [1, 0]"))
+    Err(format!("`plane` is a list of at most {most} indices, such as [1, 0]"))
 }
 
 fn axis(value: &Value) -> Result<(), String> {
@@ -272,7 +268,7 @@ mod tests {
             ("plot/a", panel(MAX_PANEL_CHARACTERS), panel(MAX_PANEL_CHARACTERS + 1)),
             ("plot/0123456789abcdef", panel(1), panel(0)),
             ("plot/a", json!({"panel": "trend", "rows": 1}), json!({"panel": "trend", "rows": 0})),
-            ("plot/a", planes(MAX_PLANE_INDICES), planes(MAX_PLANE_INDICES + 1)),
+            ("plot/a", planes(Plane::MAX_INDICES), planes(Plane::MAX_INDICES + 1)),
             (
                 "plot/a",
                 json!({"panel": "image", "plane": [u32::MAX]}),

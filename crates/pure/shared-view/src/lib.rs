@@ -19,8 +19,8 @@ mod watching;
 pub use document::{Author, Damage, Document};
 pub use edit::{Edit, MAX_EDIT_FIELDS};
 pub use field::{
-    MAX_NOTES_CHARACTERS, MAX_ORDER, MAX_PANEL_CHARACTERS, MAX_PLANE_INDICES, MAX_PLOT_ID_BYTES,
-    MAX_RUN_ID_BYTES, MAX_TITLE_CHARACTERS, MAX_TRACES,
+    MAX_NOTES_CHARACTERS, MAX_ORDER, MAX_PANEL_CHARACTERS, MAX_PLOT_ID_BYTES, MAX_TITLE_CHARACTERS,
+    MAX_TRACES,
 };
 pub use name::{MAX_NAME_BYTES, ReadOnlyId, ViewName};
 pub use news::{News, Presence};
